@@ -1,0 +1,300 @@
+package bill
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+// Kinds of document.
+const (
+	KindInvoice    = "invoice"
+	KindCorrection = "correction"
+	KindPreview    = "preview"
+)
+
+// Format names the document's version; its bytes are frozen (docs/format.md, Invoice document).
+const Format = "gpuhour.invoice.v1"
+
+// Document is an invoice as it is hashed and kept: no position, host or clock reading, amounts as decimal strings.
+// The order of the fields is the order of the bytes.
+type Document struct {
+	Format        string         `json:"format"`
+	Kind          string         `json:"kind"`
+	Invoice       string         `json:"invoice"` // series and number, empty in a preview
+	Series        string         `json:"series"`
+	Number        uint64         `json:"number"`
+	Customer      string         `json:"customer"`
+	Contract      string         `json:"contract"`
+	Currency      string         `json:"currency"`
+	Timezone      string         `json:"timezone"`
+	TZVersion     string         `json:"tz_version"`
+	Rounding      string         `json:"rounding"`
+	Period        DocumentPeriod `json:"period"`
+	Closing       int            `json:"closing"`
+	Lines         []DocumentLine `json:"lines"`
+	Unbilled      []UnbilledLine `json:"unbilled"`
+	Quantity      Quantity       `json:"quantity"`
+	Total         string         `json:"total"`
+	RoundingBound string         `json:"rounding_bound"` // half a minor unit for each line
+}
+
+// DocumentPeriod is [from, to) in the contract's zone.
+type DocumentPeriod struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Quantity is an amount of time: exact in milli-GPU-seconds, in GPU-hours to nine digits for people.
+type Quantity struct {
+	MilliGPUSeconds int64    `json:"milli_gpu_seconds"`
+	GPUHours        string   `json:"gpu_hours"`
+	Coverage        Coverage `json:"coverage"`
+}
+
+// Coverage is how much of the leased time was measured, inferred between two measured seconds, or missing, in
+// milli-GPU-seconds. Top-ups of a start minimum have none.
+type Coverage struct {
+	Measured int64 `json:"measured_milli_gpu_seconds"`
+	Inferred int64 `json:"inferred_milli_gpu_seconds"`
+	Missing  int64 `json:"missing_milli_gpu_seconds"`
+	TopUp    int64 `json:"top_up_milli_gpu_seconds"`
+}
+
+// DocumentLine is one billed line. A correction's line carries the difference, and what was billed before and is
+// known now.
+type DocumentLine struct {
+	Line        int           `json:"line"`
+	SKU         string        `json:"sku"`
+	PricingMode string        `json:"pricing_mode"`
+	Region      string        `json:"region,omitempty"`
+	ServiceTier string        `json:"service_tier,omitempty"`
+	Dedicated   bool          `json:"dedicated,omitempty"`
+	Leases      int           `json:"leases"`
+	Devices     int           `json:"devices"`
+	Quantity    Quantity      `json:"quantity"`
+	Rows        []DocumentRow `json:"rows"`
+	Before      string        `json:"billed_before,omitempty"`
+	Now         string        `json:"known_now,omitempty"`
+	Amount      string        `json:"amount"`
+}
+
+// DocumentRow is the part of a line with one unit price: its factors in order, and the exact product.
+type DocumentRow struct {
+	Kind            meter.Kind `json:"kind"`
+	MilliGPUSeconds int64      `json:"milli_gpu_seconds"`
+	Steps           []string   `json:"steps"`          // on_demand 36.00/gpu-hour, region cn-west 88% ...
+	PerGPUHour      string     `json:"per_gpu_hour"`   // the unit price they give
+	Exact           string     `json:"exact"`          // quantity x price before rounding, cut with … when it does not end
+	ExactFraction   string     `json:"exact_fraction"` // the same as a fraction, always exact
+}
+
+// UnbilledLine is time that was leased and is not billed, with the reason beside it.
+type UnbilledLine struct {
+	Standing meter.Standing `json:"standing"`
+	Reason   string         `json:"reason"`
+	SKU      string         `json:"sku"`
+	Leases   int            `json:"leases"`
+	Quantity Quantity       `json:"quantity"`
+}
+
+const milliGPUSecondsPerHour = 3600 * 1000
+
+// GPUHours writes milli-GPU-seconds as GPU-hours with nine digits, half away from zero.
+func GPUHours(milli int64) string {
+	return big.NewRat(milli, milliGPUSecondsPerHour).FloatString(9)
+}
+
+// NewDocument writes a statement down without a number: closing n of its period, or a preview for n = 0. For n > 1,
+// before is the statement of the closing before, and the document holds the differences only.
+func NewDocument(s, before *Statement, n int) *Document {
+	c := s.Contract
+	d := &Document{
+		Format: Format, Kind: KindInvoice, Customer: c.Customer, Contract: c.ID, Currency: c.Currency.String(),
+		Timezone: c.Zone.String(), TZVersion: calendar.TZVersion, Rounding: c.Billing.Rounding.String(),
+		Period:  DocumentPeriod{From: c.Zone.Text(s.Period.From), To: c.Zone.Text(s.Period.To)},
+		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{}, Total: s.Total.String(),
+	}
+	switch {
+	case n == 0:
+		d.Kind = KindPreview
+	case n > 1:
+		d.Kind = KindCorrection
+	}
+	var sum amountsByKind
+	for _, l := range lineDifferences(s, before) {
+		d.Lines = append(d.Lines, l.document(len(d.Lines)+1))
+		sum.add(l.leased, l.topUp)
+	}
+	for _, l := range s.Unbilled {
+		d.Unbilled = append(d.Unbilled, UnbilledLine{l.Standing, l.Key.Reason, l.Key.SKU, l.Leases, quantity(l.Amounts, 0)})
+	}
+	d.Quantity = quantity(sum.leased, sum.topUp)
+	if before != nil {
+		d.Total = s.Total.Sub(before.Total).String()
+	}
+	half := new(big.Rat).Mul(money.FromMinor(big.NewInt(int64(len(d.Lines))), c.Currency).Amount().Rat(), big.NewRat(1, 2))
+	d.RoundingBound = money.DecimalText(half, c.Currency.Digits(), 12)
+	return d
+}
+
+// amountsByKind keeps leased time, which has coverage, apart from top-ups.
+type amountsByKind struct {
+	leased meter.Amounts
+	topUp  int64
+}
+
+func (a *amountsByKind) add(leased meter.Amounts, topUp int64) {
+	a.leased = a.leased.Plus(leased)
+	a.topUp += topUp
+}
+
+func split(l *Line) amountsByKind {
+	var a amountsByKind
+	for _, r := range l.Rows {
+		if r.Kind == meter.TopUp {
+			a.topUp += r.Quantity
+		} else {
+			a.leased = a.leased.Plus(r.Amounts)
+		}
+	}
+	return a
+}
+
+func quantity(leased meter.Amounts, topUp int64) Quantity {
+	milli := leased.Quantity + topUp
+	return Quantity{milli, GPUHours(milli), Coverage{leased.Measured, leased.Inferred, leased.Missing, topUp}}
+}
+
+// lineDifference is a line of the document: what is known now less what was billed before.
+type lineDifference struct {
+	key         LineKey
+	now, before *Line // nil where the statement has no such line
+	amountsByKind
+	amount money.Rounded
+}
+
+// lineDifferences pairs the lines of two statements by key, in order of key, leaving out what did not change.
+// Without a statement before, every line is one.
+func lineDifferences(s, before *Statement) []lineDifference {
+	if before == nil {
+		before = &Statement{}
+	}
+	var out []lineDifference
+	i, j := 0, 0
+	for i < len(s.Lines) || j < len(before.Lines) {
+		var d lineDifference
+		order := 0
+		switch {
+		case j == len(before.Lines):
+			order = -1
+		case i == len(s.Lines):
+			order = 1
+		default:
+			order = s.Lines[i].Key.compare(before.Lines[j].Key)
+		}
+		if order <= 0 {
+			d.now = &s.Lines[i]
+			i++
+		}
+		if order >= 0 {
+			d.before = &before.Lines[j]
+			j++
+		}
+		if d.settle(money.FromMinor(new(big.Int), s.Contract.Currency)) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// settle computes the difference and tells whether anything of it is left.
+func (d *lineDifference) settle(zero money.Rounded) bool {
+	d.amount = zero
+	if d.now != nil {
+		d.key, d.amount = d.now.Key, d.now.Amount
+		a := split(d.now)
+		d.add(a.leased, a.topUp)
+	}
+	if d.before != nil {
+		d.key, d.amount = d.before.Key, d.amount.Sub(d.before.Amount)
+		a := split(d.before)
+		d.add(meter.Amounts{}.Minus(a.leased), -a.topUp)
+	}
+	return !d.amount.IsZero() || !d.leased.IsZero() || d.topUp != 0
+}
+
+func (d *lineDifference) document(number int) DocumentLine {
+	l := DocumentLine{
+		Line: number, SKU: d.key.SKU, PricingMode: d.key.PricingMode, Region: d.key.Region, ServiceTier: d.key.ServiceTier,
+		Dedicated: d.key.Dedicated, Quantity: quantity(d.leased, d.topUp), Rows: []DocumentRow{}, Amount: d.amount.String(),
+	}
+	shown := d.now
+	if shown == nil {
+		shown = d.before
+	}
+	l.Leases, l.Devices = shown.Leases, shown.Devices
+	if d.before != nil {
+		l.Before, l.Now = d.before.Amount.String(), "0"
+		if d.now != nil {
+			l.Now = d.now.Amount.String()
+		}
+	}
+	if d.now == nil {
+		return l
+	}
+	for _, r := range d.now.Rows {
+		l.Rows = append(l.Rows, r.document())
+	}
+	return l
+}
+
+func (r Row) document() DocumentRow {
+	perHour := new(big.Rat).Mul(r.Price.PerMilliGPUSecond, big.NewRat(milliGPUSecondsPerHour, 1))
+	row := DocumentRow{
+		Kind: r.Kind, MilliGPUSeconds: r.Quantity, Steps: []string{},
+		PerGPUHour: money.DecimalText(perHour, 2, 12), Exact: money.DecimalText(r.Exact, 2, 12), ExactFraction: r.Exact.RatString(),
+	}
+	for _, step := range r.Price.Steps {
+		row.Steps = append(row.Steps, step.String())
+	}
+	return row
+}
+
+// Numbered gives the document its number in a series.
+func (d *Document) Numbered(series string, number uint64) *Document {
+	out := *d
+	out.Series, out.Number, out.Invoice = series, number, InvoiceName(series, number)
+	return &out
+}
+
+// InvoiceName is how an invoice is called: series and number, six digits at least.
+func InvoiceName(series string, number uint64) string { return fmt.Sprintf("%s-%06d", series, number) }
+
+// Bytes are the frozen form: compact JSON in field order.
+func (d *Document) Bytes() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(d); err != nil {
+		return nil, fmt.Errorf("write invoice %s: %w", d.Invoice, err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// ParseDocument reads an invoice's bytes back.
+func ParseDocument(data []byte) (*Document, error) {
+	d := new(Document)
+	if err := json.Unmarshal(data, d); err != nil {
+		return nil, fmt.Errorf("read invoice document: %w", err)
+	}
+	if d.Format != Format {
+		return nil, fmt.Errorf("read invoice document: format %q is not %s", d.Format, Format)
+	}
+	return d, nil
+}

@@ -1,0 +1,298 @@
+package bill
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// RetrySeconds is how long a blocked period waits, in tick time, before another cut is asked for on its account.
+const RetrySeconds = 3600
+
+// Invoicer is the invoicer's fold: facts in the order of the log, and the time of the last tick. What it decides
+// becomes facts, so a restart is a replay.
+type Invoicer struct {
+	series     string
+	grace      int64 // the provider's, for contracts that state none
+	at         span.Second
+	contracts  *contract.Register
+	keys       map[string]bool
+	requested  []request
+	cuts       []Cut
+	closings   map[periodKey][]closing
+	carried    map[periodKey]uint64 // position of the fact
+	lastStated uint64               // position of the last fact that people or machines stated
+	number     uint64
+	numberAt   uint64 // position of the series' last invoice
+	halted     map[string]string
+	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
+	closedThrough map[string]span.Second
+}
+
+type periodKey struct {
+	contract string
+	start    span.Second
+}
+
+type request struct {
+	cut string
+	at  span.Second
+	seq uint64
+}
+
+// Cut is a finished cut with the position of its request: what was stated before it counts.
+type Cut struct {
+	fact.CutDone
+	Requested uint64
+}
+
+type closing struct {
+	n     int
+	cut   string
+	block uint64
+}
+
+// NewInvoicer starts a series. Grace in seconds is the provider's default.
+func NewInvoicer(series string, grace int64) *Invoicer {
+	return &Invoicer{
+		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
+		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
+		closedThrough: map[string]span.Second{},
+	}
+}
+
+// Contracts is the register, for reading.
+func (s *Invoicer) Contracts() *contract.Register { return s.contracts }
+
+// Tick moves time; facts up to the tick's F were applied before.
+func (s *Invoicer) Tick(at span.Second) { s.at = max(s.at, at) }
+
+// Apply takes one fact in the order of the log. Repeats of a key are ignored.
+func (s *Invoicer) Apply(f fact.Fact) {
+	if s.keys[f.Key] {
+		return
+	}
+	s.keys[f.Key] = true
+	switch b := f.Body.(type) {
+	case *fact.ContractSigned, *fact.ContractAmended:
+		s.contracts.Apply(f)
+		s.lastStated = f.Seq
+	case *fact.CutRequested:
+		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
+	case *fact.CutDone:
+		s.cuts = append(s.cuts, Cut{*b, s.requestOf(b.Cut)})
+	case *fact.PeriodClosed:
+		k := periodKey{b.Contract, b.PeriodStart}
+		s.closings[k] = append(s.closings[k], closing{b.N, b.Cut, s.blockOf(b.Cut)})
+	case *fact.InvoiceIssued:
+		if b.Series == s.series {
+			s.number, s.numberAt = b.Number, f.Seq
+		}
+	case *fact.RefusalCarried:
+		s.carried[periodKey{b.Contract, b.PeriodStart}] = f.Seq
+		s.lastStated = f.Seq
+	case *fact.CustomerHalted:
+		s.halted[b.Customer] = b.Reason
+	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
+		s.lastStated = f.Seq
+	}
+}
+
+func (s *Invoicer) requestOf(cut string) uint64 {
+	for _, r := range s.requested {
+		if r.cut == cut {
+			return r.seq
+		}
+	}
+	return 0
+}
+
+func (s *Invoicer) blockOf(cut string) uint64 {
+	for _, c := range s.cuts {
+		if c.Cut == cut {
+			return c.Block
+		}
+	}
+	return 0
+}
+
+// Cuts lists the finished cuts in order of the log.
+func (s *Invoicer) Cuts() []Cut { return s.cuts }
+
+// Number is the last number given in the series and the position of its invoice.
+func (s *Invoicer) Number() (number, seq uint64) { return s.number, s.numberAt }
+
+// Series names the series of numbers.
+func (s *Invoicer) Series() string { return s.series }
+
+// DecideCut asks for a cut when a period is due that no cut has seen since: its end and grace have passed. One cut
+// serves everyone due. A period that a cut found blocked asks again after RetrySeconds if something was stated since.
+func (s *Invoicer) DecideCut() *fact.CutRequested {
+	if len(s.requested) > len(s.cuts) {
+		return nil // one is on its way
+	}
+	var last request
+	if n := len(s.requested); n > 0 {
+		last = s.requested[n-1]
+	}
+	for _, v := range s.contracts.Latest() {
+		for _, d := range s.due(v, s.at, math.MaxInt) {
+			fresh := d.At > last.at
+			retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
+			if fresh || retry {
+				return &fact.CutRequested{Cut: "cut-" + s.at.String(), At: s.at}
+			}
+		}
+	}
+	return nil
+}
+
+// graceOf is how long after a period's end its close waits: the contract's own word, 0 included, else the provider's
+// (case B90).
+func (s *Invoicer) graceOf(c *contract.Contract) span.Second {
+	if c.Billing.GraceKnown {
+		return span.Second(c.Billing.GraceSeconds)
+	}
+	return span.Second(s.grace)
+}
+
+// Due is a period that is to be closed for the first time.
+type Due struct {
+	Contract, Customer string
+	Period             span.Span
+	At                 span.Second // its end plus grace
+}
+
+// due lists at most limit periods of a contract whose end and grace had passed at an instant and that are not closed.
+func (s *Invoicer) due(v contract.Version, at span.Second, limit int) []Due {
+	c := v.Contract
+	var out []Due
+	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To && len(out) < limit; {
+		p := c.Period(from).Span
+		when := p.To + s.graceOf(c)
+		if when > at {
+			break
+		}
+		if len(s.closings[periodKey{c.ID, p.From}]) == 0 {
+			out = append(out, Due{c.ID, c.Customer, p, when})
+		} else if len(out) == 0 {
+			s.closedThrough[c.ID] = p.To
+		}
+		from = p.To
+	}
+	return out
+}
+
+// DueAt lists what a cut has to close for the first time, in order of (end, contract).
+func (s *Invoicer) DueAt(cut Cut) []Due {
+	var out []Due
+	for _, v := range s.contracts.Latest() {
+		out = append(out, s.due(v, cut.At, math.MaxInt)...)
+	}
+	slices.SortFunc(out, func(a, b Due) int {
+		return cmp.Or(cmp.Compare(a.Period.To, b.Period.To), cmp.Compare(a.Contract, b.Contract))
+	})
+	return out
+}
+
+// NextDue is the first instant after the given one at which an open period falls due, for a scripted clock to stop at;
+// span.Open when there is none.
+func (s *Invoicer) NextDue(after span.Second) span.Second {
+	next := span.Open
+	for _, v := range s.contracts.Latest() {
+		c := v.Contract
+		for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
+			p := c.Period(from).Span
+			if at := p.To + s.graceOf(c); at > after {
+				next = min(next, at)
+				break
+			}
+			from = p.To
+		}
+	}
+	return next
+}
+
+// Closed is what was closed last of a period: the number of the closing and the block of its cut.
+func (s *Invoicer) Closed(contractID string, periodStart span.Second) (n int, block uint64) {
+	for _, c := range s.closings[periodKey{contractID, periodStart}] {
+		if c.n > n {
+			n, block = c.n, c.block
+		}
+	}
+	return n, block
+}
+
+// Block is a reason why a period cannot close. It is shown to the operator with its remedy.
+type Block struct {
+	Contract, Customer string
+	Period             span.Span
+	Reason             string
+}
+
+// Check finds what blocks a close: refused time of the period, refused time of the customer that found no contract,
+// refusals of the customer's facts, a halted customer, or a broken conservation identity. Refused time blocks unless
+// it was carried before the cut was asked for.
+func (s *Invoicer) Check(d Due, cut Cut, totals, uncontracted []meter.Total, refusals []meter.Refusal) *Block {
+	block := func(format string, args ...any) *Block {
+		return &Block{d.Contract, d.Customer, d.Period, fmt.Sprintf(format, args...)}
+	}
+	if reason, ok := s.halted[d.Customer]; ok {
+		return block("the customer is halted: %s", reason)
+	}
+	if b := conservation(d, cut, totals); b != "" {
+		return block("%s", b)
+	}
+	carried := s.carried[periodKey{d.Contract, d.Period.From}]
+	if carried != 0 && carried < cut.Requested {
+		return nil
+	}
+	for _, t := range append(slices.Clone(totals), uncontracted...) {
+		if t.Key.Standing == meter.Refused {
+			return block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
+				t.Lease, GPUHours(t.Quantity), t.Key.Reason)
+		}
+	}
+	for _, r := range refusals {
+		if r.Customer == d.Customer && (r.At == 0 || r.At < d.Period.To) {
+			return block("fact %s is refused (%s: %s); state what is missing, or refusal.carried", r.ID, r.Reason, r.Detail)
+		}
+	}
+	return nil
+}
+
+// conservation holds the ledger against occupancy: leased = priced + waived + refused, to the milli-second.
+func conservation(d Due, cut Cut, totals []meter.Total) string {
+	var leased, keyed int64
+	for _, t := range cut.Totals {
+		if t.Contract == d.Contract && t.PeriodStart == d.Period.From {
+			leased = t.LeasedMilliGPUSeconds
+		}
+	}
+	for _, t := range totals {
+		if t.Key.Kind == meter.Leased {
+			keyed += t.Quantity
+		}
+	}
+	if leased != keyed {
+		return fmt.Sprintf("conservation: leases hold %d milli-GPU-seconds, the ledger %d", leased, keyed)
+	}
+	return ""
+}
+
+// Issue is a closing with its invoice, to be published together.
+func (s *Invoicer) Issue(period span.Span, n int, cut Cut, d *Document) (*fact.PeriodClosed, *fact.InvoiceIssued, error) {
+	closed := &fact.PeriodClosed{Contract: d.Contract, PeriodStart: period.From, PeriodEnd: period.To, N: n, Cut: cut.Cut}
+	numbered := d.Numbered(s.series, s.number+1)
+	data, err := numbered.Bytes()
+	if err != nil {
+		return nil, nil, err
+	}
+	return closed, &fact.InvoiceIssued{Series: s.series, Number: numbered.Number, Customer: d.Customer, Closing: closed.Key(), Document: data}, nil
+}

@@ -1,0 +1,118 @@
+package contract
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/money"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// DefaultGraceSeconds is a provider's grace when it sets none: how long a close waits for late facts after the period.
+const DefaultGraceSeconds = 3 * span.SecondsPerHour
+
+// Contract is one checked version of a contract. It is never changed after Parse.
+type Contract struct {
+	ID       string
+	Customer string
+	Currency money.Currency
+	Zone     calendar.Zone // of every local rule below
+	Term     span.Span     // To is span.Open for a contract without end
+	Billing  Billing
+	Rates    []Rate // in the order of the document, one per SKU
+	Source   []byte // the document: Parse reads it back to this contract
+}
+
+// Billing is how usage becomes invoices.
+type Billing struct {
+	Cycle              calendar.Cycle
+	Anchor             int
+	GraceSeconds       int64
+	GraceKnown         bool  // false: the provider's default holds; a stated 0 is 0 (case B90)
+	GranularitySeconds int64 // 1, 60 or 3600: a start's seconds round up to a multiple
+	MinimumSeconds     int64 // per start
+	Rounding           money.Rounding
+	Month              MonthRule
+}
+
+// Rate is the price of one SKU. A nil factor or map was not stated and counts as 1; a map without the key asked for is
+// a refusal, never 1.
+type Rate struct {
+	SKU         string
+	OnDemand    Price
+	Region      map[string]*big.Rat
+	ServiceTier map[string]*big.Rat
+	Dedicated   *big.Rat
+}
+
+// Price is an exact amount of the contract's currency per unit of one whole GPU.
+type Price struct {
+	Amount *big.Rat
+	Unit   Unit
+}
+
+// Period is the billing period that holds t, which must lie in the term.
+func (c *Contract) Period(t span.Second) calendar.Period {
+	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, c.Term, c.Zone, t)
+}
+
+// Rate is the rate of a SKU, or false when the contract has none.
+func (c *Contract) Rate(sku string) (Rate, bool) {
+	for _, r := range c.Rates {
+		if r.SKU == sku {
+			return r, true
+		}
+	}
+	return Rate{}, false
+}
+
+// Unit is the time of one GPU that a price is for. The zero value is no unit.
+type Unit uint8
+
+// The closed list of units.
+const (
+	GPUSecond Unit = iota + 1
+	GPUMinute
+	GPUHour
+	GPUDay
+	GPUWeek
+	GPUMonth
+	GPUYear
+)
+
+// UnitNames lists the units as a price writes them, in the order of the constants.
+func UnitNames() []string {
+	return []string{"gpu-second", "gpu-minute", "gpu-hour", "gpu-day", "gpu-week", "gpu-month", "gpu-year"}
+}
+
+func (u Unit) String() string { return nameOf(UnitNames(), int(u)-1) }
+
+// MonthRule is how long the month of a monthly price is. The zero value is the default.
+type MonthRule uint8
+
+// The closed list of month rules (design page 3b, Units).
+const (
+	MonthActual MonthRule = iota // the billing period's seconds if monthly, else the local calendar month's
+	Month30d
+	Month720h
+	Month730h
+)
+
+// MonthRuleNames lists the month rules as a contract writes them, in the order of the constants.
+func MonthRuleNames() []string { return []string{"actual", "30d", "720h", "730h"} }
+
+func (m MonthRule) String() string { return nameOf(MonthRuleNames(), int(m)) }
+
+// GranularityNames lists the granularities as a contract writes them, from the finest.
+func GranularityNames() []string { return []string{"second", "minute", "hour"} }
+
+func nameOf(names []string, i int) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprintf("unknown %d", i)
+	}
+	return names[i]
+}
+
+func quotedList(names []string) string { return strings.Join(names, ", ") }

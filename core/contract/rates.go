@@ -1,0 +1,122 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/gpuhour/gpuhour/core/internal/nearest"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+func rateFields() []string {
+	return []string{"sku", "on_demand", "region", "service_tier", "dedicated"}
+}
+
+func rateUnsupported() []string { return []string{"reserved", "spot", "forward", "cap", "volume"} }
+
+func (r *reader) rates(n ast.Node) []Rate {
+	list, ok := n.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		r.failf(n, "rates", "write `- sku: h100-80g`", "a list of rates is expected, not %s", emptyOr(kind(n), ok))
+		return nil
+	}
+	var out []Rate
+	for i, value := range list.Values {
+		field := fmt.Sprintf("rates[%d]", i)
+		s, ok := r.section(value, field, rateFields(), rateUnsupported())
+		if !ok {
+			continue
+		}
+		rate := r.rate(s)
+		if rate.SKU != "" && slices.ContainsFunc(out, func(o Rate) bool { return o.SKU == rate.SKU }) {
+			r.failf(s.values["sku"], join(field, "sku"), "keep one rate per SKU", "%q has a rate already", rate.SKU)
+		}
+		out = append(out, rate)
+	}
+	return out
+}
+
+func emptyOr(kind string, list bool) string {
+	if list {
+		return "an empty one"
+	}
+	return kind
+}
+
+func (r *reader) rate(s section) Rate {
+	var rate Rate
+	rate.SKU, _ = need(r, s, "sku", "name the SKU, such as h100-80g", parseName)
+	rate.OnDemand, _ = need(r, s, "on_demand", "write 35.00/gpu-hour", ParsePrice)
+	rate.Region = r.factors(s, "region", "cn-east")
+	rate.ServiceTier = r.factors(s, "service_tier", "t3")
+	set(r, s, "dedicated", "write 125%", parseFactor, func(f *big.Rat) { rate.Dedicated = f })
+	return rate
+}
+
+// factors reads a map of percentages; nil when it is absent. An empty map would refuse every lease, so it is an error.
+func (r *reader) factors(s section, key, example string) map[string]*big.Rat {
+	n, ok := s.values[key]
+	if !ok {
+		return nil
+	}
+	field, remedy := join(s.field, key), fmt.Sprintf("write {%s: 100%%}", example)
+	entries, ok := r.entries(n, field)
+	if !ok {
+		return nil
+	}
+	if len(entries) == 0 {
+		r.failf(n, field, remedy+" or remove it", "the map has no entry")
+	}
+	out := make(map[string]*big.Rat, len(entries))
+	for _, e := range entries {
+		if _, err := parseName(e.key); err != nil {
+			r.fail(e.keyAt, field, err.Error(), "")
+		}
+		out[e.key], _ = read(r, e.value, join(field, e.key), "write 100%", parseFactor)
+	}
+	return out
+}
+
+func parseFactor(text string) (*big.Rat, error) {
+	factor, err := money.ParsePercent(text)
+	if err == nil && factor.Sign() < 0 {
+		return nil, fmt.Errorf("%.40q is negative; write 0%% or more", text)
+	}
+	return factor, err
+}
+
+// ParsePrice reads "35.00/gpu-hour": an exact amount that is not negative, and its unit, which has no default.
+func ParsePrice(text string) (Price, error) {
+	number, unitName, found := strings.Cut(text, "/")
+	amount, err := money.ParseDecimal(number)
+	switch {
+	case err != nil && strings.ContainsAny(number, "$€£¥"):
+		return Price{}, errors.New("the currency does not belong into a price; write 35.00/gpu-hour")
+	case err != nil:
+		return Price{}, fmt.Errorf("price %w", err)
+	case amount.Sign() < 0:
+		return Price{}, fmt.Errorf("price %.60q is negative; write 0 or more", text)
+	case !found:
+		return Price{}, fmt.Errorf("unit is missing; write %s/gpu-hour", text)
+	}
+	for i, name := range UnitNames() {
+		if name == unitName {
+			return Price{Amount: amount, Unit: GPUSecond + Unit(i)}, nil
+		}
+	}
+	meant := "gpu-hour"
+	if near, ok := nearest.Of(strings.ToLower("gpu-"+strings.TrimPrefix(strings.ToLower(unitName), "gpu-")), UnitNames()); ok {
+		meant = near
+	}
+	return Price{}, fmt.Errorf("unknown unit %.40q; write %s/%s", unitName, number, meant)
+}
+
+// Text is the price with at least the currency's digits: "36.00/gpu-hour". Prices are finite decimals, so it is exact.
+func (p Price) Text(currency money.Currency) string {
+	return money.DecimalText(p.Amount, currency.Digits(), money.MaxDigits) + "/" + p.Unit.String()
+}

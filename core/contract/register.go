@@ -1,0 +1,309 @@
+package contract
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// Version is one document of a contract and the instant from which it is in force.
+type Version struct {
+	Seq      uint64 // position of the fact that stated it: its name in the ledger
+	From     span.Second
+	Contract *Contract
+}
+
+// Problem is a contract fact that could not be taken as it stands.
+type Problem struct {
+	Key, Customer, Reason, Detail string
+	At                            span.Second
+}
+
+// Reasons of problems and of seconds that find no contract.
+const (
+	BadContract          = "bad_contract"
+	SecondSignature      = "second_signature"
+	UnsupportedAmendment = "unsupported_amendment"
+	UnknownContract      = "unknown_contract"
+	WrongCustomer        = "wrong_customer"
+	OutsideTerm          = "outside_term"
+	NoContract           = "no_contract"
+	AmbiguousContract    = "ambiguous_contract"
+)
+
+// agreement is one contract with all its versions in order of (From, Seq).
+type agreement struct {
+	id, customer string
+	facts        []fact.Fact
+	versions     []Version
+	problems     []Problem
+}
+
+// Register holds every contract and its versions: what was in force at an instant.
+type Register struct {
+	agreements map[string]*agreement
+	customers  map[string][]*agreement // in order of contract id
+	versions   map[uint64]Version
+}
+
+// NewRegister is an empty register.
+func NewRegister() *Register {
+	return &Register{agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{}}
+}
+
+// Changed tells whose leases a contract fact touches, and from when on.
+type Changed struct {
+	Contract, Customer string
+	From               span.Second
+}
+
+// Apply takes a contract fact (signed, amended).
+func (r *Register) Apply(f fact.Fact) Changed {
+	id := f.Body.Entity()
+	a := r.agreements[id]
+	if a == nil {
+		a = &agreement{id: id}
+		r.agreements[id] = a
+	}
+	before := a.versions
+	a.facts = append(a.facts, f)
+	slices.SortFunc(a.facts, func(x, y fact.Fact) int { return cmp.Compare(x.Seq, y.Seq) })
+	a.fold()
+	for _, v := range a.versions {
+		r.versions[v.Seq] = v
+	}
+	r.index(a)
+	return Changed{Contract: id, Customer: a.customer, From: firstDifference(before, a.versions)}
+}
+
+func (r *Register) index(a *agreement) {
+	if a.customer == "" {
+		return
+	}
+	list := r.customers[a.customer]
+	at, found := slices.BinarySearchFunc(list, a.id, func(e *agreement, id string) int { return cmp.Compare(e.id, id) })
+	if !found {
+		r.customers[a.customer] = slices.Insert(list, at, a)
+	}
+}
+
+// fold reads the documents in order of position; each either becomes a version or a problem.
+func (a *agreement) fold() {
+	a.versions, a.problems = nil, nil
+	for _, f := range a.facts {
+		switch b := f.Body.(type) {
+		case *fact.ContractSigned:
+			a.sign(f, b)
+		case *fact.ContractAmended:
+			a.amend(f, b)
+		}
+	}
+	slices.SortStableFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
+}
+
+func (a *agreement) sign(f fact.Fact, b *fact.ContractSigned) {
+	if len(a.versions) > 0 {
+		a.problem(f, b.Customer, SecondSignature, "the contract is signed already; amend it", a.versions[0].From)
+		return
+	}
+	c, err := Parse(b.Contract, []byte(b.Document))
+	switch {
+	case err != nil:
+		a.problem(f, b.Customer, BadContract, err.Error(), 0)
+	case c.ID != b.Contract || c.Customer != b.Customer:
+		a.problem(f, b.Customer, BadContract, "the document is "+c.ID+" of "+c.Customer+", the fact says "+b.Contract+" of "+b.Customer, 0)
+	default:
+		a.customer = c.Customer
+		a.versions = append(a.versions, Version{Seq: f.Seq, From: c.Term.From, Contract: c})
+	}
+}
+
+func (a *agreement) amend(f fact.Fact, b *fact.ContractAmended) {
+	if len(a.versions) == 0 {
+		a.problem(f, a.customer, UnknownContract, "no signature of this contract is known", b.Effective)
+		return
+	}
+	signed := a.versions[0].Contract
+	c, err := Parse(b.Contract, []byte(b.Document))
+	if err != nil {
+		a.problem(f, a.customer, BadContract, err.Error(), b.Effective)
+		return
+	}
+	if what := unsupportedChange(signed, c); what != "" {
+		a.problem(f, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
+		return
+	}
+	a.versions = append(a.versions, Version{Seq: f.Seq, From: max(b.Effective, c.Term.From), Contract: c})
+}
+
+// unsupportedChange names what an amendment must not change: what would move the edges of billing periods.
+func unsupportedChange(signed, c *Contract) string {
+	switch {
+	case c.ID != signed.ID || c.Customer != signed.Customer:
+		return "contract or customer"
+	case c.Currency != signed.Currency:
+		return "currency"
+	case !c.Zone.Equal(signed.Zone):
+		return "timezone"
+	case c.Billing.Cycle != signed.Billing.Cycle || c.Billing.Anchor != signed.Billing.Anchor:
+		return "billing cycle or anchor"
+	case c.Term.From != signed.Term.From:
+		return "the term's start"
+	default:
+		return ""
+	}
+}
+
+func (a *agreement) problem(f fact.Fact, customer, reason, detail string, at span.Second) {
+	a.problems = append(a.problems, Problem{Key: f.Key, Customer: customer, Reason: reason, Detail: detail, At: at})
+}
+
+// firstDifference is the first instant at which the two lists of versions may disagree.
+func firstDifference(before, after []Version) span.Second {
+	for i := range max(len(before), len(after)) {
+		switch {
+		case i >= len(before):
+			return after[i].From
+		case i >= len(after):
+			return before[i].From
+		case before[i].Seq != after[i].Seq:
+			return min(before[i].From, after[i].From)
+		}
+	}
+	return span.Open
+}
+
+// Resolve finds the version in force at an instant: of the contract a lease names, else of the customer's only
+// contract in force (page 3b, Which contract). The reason says why there is none.
+func (r *Register) Resolve(named, customer string, at span.Second) (Version, string) {
+	if named != "" {
+		a := r.agreements[named]
+		switch {
+		case a == nil || len(a.versions) == 0:
+			return Version{}, UnknownContract
+		case a.customer != customer:
+			return Version{}, WrongCustomer
+		}
+		if v, ok := a.inForce(at); ok {
+			return v, ""
+		}
+		return Version{}, OutsideTerm
+	}
+	var found Version
+	n := 0
+	for _, a := range r.customers[customer] {
+		if v, ok := a.inForce(at); ok {
+			found = v
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return Version{}, NoContract
+	case 1:
+		return found, ""
+	default:
+		return Version{}, AmbiguousContract
+	}
+}
+
+func (a *agreement) inForce(at span.Second) (Version, bool) {
+	for i := len(a.versions) - 1; i >= 0; i-- {
+		if v := a.versions[i]; v.From <= at {
+			return v, v.Contract.Term.Contains(at)
+		}
+	}
+	return Version{}, false
+}
+
+// Edges appends to dst the instants within s at which the version, the billing period or the local day of such a
+// lease can change.
+func (r *Register) Edges(dst []span.Second, named, customer string, s span.Span) []span.Second {
+	if a := r.agreements[named]; named != "" && a != nil {
+		return a.edges(dst, s)
+	}
+	if named == "" {
+		for _, a := range r.customers[customer] {
+			dst = a.edges(dst, s)
+		}
+	}
+	return dst
+}
+
+func (a *agreement) edges(dst []span.Second, s span.Span) []span.Second {
+	add := func(at span.Second) {
+		if s.From < at && at < s.To {
+			dst = append(dst, at)
+		}
+	}
+	for i, v := range a.versions {
+		add(v.From)
+		add(v.Contract.Term.To)
+		in := s.Intersect(v.Contract.Term).Intersect(span.Span{From: v.From, To: span.Open})
+		if i+1 < len(a.versions) {
+			in.To = min(in.To, a.versions[i+1].From)
+		}
+		for at := in.From; at < in.To; {
+			at = min(v.Contract.Period(at).Span.To, v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(at).AddDays(1)))
+			add(at)
+		}
+	}
+	return dst
+}
+
+// VersionEdges appends to dst the instants within s at which another contract or version can come into force.
+func (r *Register) VersionEdges(dst []span.Second, named, customer string, s span.Span) []span.Second {
+	list := r.customers[customer]
+	if named != "" {
+		list = nil
+		if a := r.agreements[named]; a != nil {
+			list = []*agreement{a}
+		}
+	}
+	for _, a := range list {
+		for _, v := range a.versions {
+			for _, at := range [2]span.Second{v.From, v.Contract.Term.To} {
+				if s.From < at && at < s.To {
+					dst = append(dst, at)
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// Version is the version stated at that position of the fact stream.
+func (r *Register) Version(seq uint64) (Version, bool) {
+	v, ok := r.versions[seq]
+	return v, ok
+}
+
+// InForce is the version of a contract in force at an instant.
+func (r *Register) InForce(id string, at span.Second) (Version, bool) {
+	if a := r.agreements[id]; a != nil {
+		return a.inForce(at)
+	}
+	return Version{}, false
+}
+
+// Latest lists the last version of every contract, in order of contract id.
+func (r *Register) Latest() []Version {
+	var out []Version
+	for _, a := range r.agreements {
+		if n := len(a.versions); n > 0 {
+			out = append(out, a.versions[n-1])
+		}
+	}
+	slices.SortFunc(out, func(x, y Version) int { return cmp.Compare(x.Contract.ID, y.Contract.ID) })
+	return out
+}
+
+// Problems lists the facts of a contract that could not be taken.
+func (r *Register) Problems(id string) []Problem {
+	if a := r.agreements[id]; a != nil {
+		return a.problems
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds of a document. A contract needs a fraction of them; beyond them lie documents made to exhaust a reader.
+const (
+	MaxBytes   = 256 << 10
+	MaxDepth   = 32
+	MaxEntries = 4096 // keys and list items: the parser's time grows with their square
+)
+
+// parseYAML reads the only document of data as a tree. Nothing is decoded: scalars keep their text.
+func parseYAML(file string, data []byte) (ast.Node, *Error) {
+	at := func(tk *token.Token, message, remedy string) *Error {
+		e := &Error{File: file, Line: 1, Column: 1, Message: message, Remedy: remedy}
+		if tk != nil && tk.Position != nil {
+			e.Line, e.Column = tk.Position.Line, tk.Position.Column
+		}
+		return e
+	}
+	if len(data) > MaxBytes {
+		return nil, at(nil, fmt.Sprintf("the document has %d bytes", len(data)), fmt.Sprintf("keep it within %d", MaxBytes))
+	}
+	tokens := lexer.Tokenize(string(data))
+	if tk, message, remedy := forbidden(tokens); tk != nil {
+		return nil, at(tk, message, remedy)
+	}
+	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // duplicates are reported with the other errors
+	if err != nil {
+		if syntax := (*yaml.SyntaxError)(nil); errors.As(err, &syntax) {
+			return nil, at(syntax.Token, "not YAML: "+syntax.Message, "")
+		}
+		return nil, at(nil, "not YAML: "+err.Error(), "")
+	}
+	var body ast.Node
+	for _, doc := range tree.Docs {
+		switch {
+		case doc.Body == nil:
+		case body != nil:
+			return nil, at(doc.Body.GetToken(), "a second document begins", "keep one contract per file")
+		default:
+			body = doc.Body
+		}
+	}
+	if body == nil {
+		return nil, at(nil, "the document is empty", "write a contract")
+	}
+	return body, nil
+}
+
+// forbidden finds what the parser must not see: references, which make small texts grow without end, tags, which change
+// how a scalar reads, nesting deep enough to exhaust a recursive reader, and entries enough to keep it busy.
+func forbidden(tokens token.Tokens) (at *token.Token, message, remedy string) {
+	depth, line, inLine, entries := 0, 0, 0, 0
+	for _, tk := range tokens {
+		if tk.Position.Line != line {
+			line, inLine = tk.Position.Line, 0
+		}
+		switch tk.Type {
+		case token.AnchorType, token.AliasType, token.MergeKeyType:
+			return tk, "anchors, aliases and merge keys are not read", "write the value out"
+		case token.TagType:
+			return tk, "tags are not read", "write the plain value"
+		case token.DirectiveType:
+			return tk, "directives are not read", "remove the line"
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType: // on one line each nests in the one before
+			inLine++
+			entries++
+		case token.MappingValueType, token.CollectEntryType:
+			entries++
+		}
+		if max(depth, inLine) > MaxDepth {
+			return tk, fmt.Sprintf("nested more than %d deep", MaxDepth), "flatten it"
+		}
+		if entries > MaxEntries {
+			return tk, fmt.Sprintf("more than %d keys and list items", MaxEntries), "split the contract"
+		}
+	}
+	return nil, "", ""
+}

@@ -1,0 +1,137 @@
+package fact
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// The list of types in fact.go, New and the samples are one closed list.
+func TestClosedList(t *testing.T) {
+	seen := map[Type]bool{}
+	for _, b := range samples() {
+		if seen[b.Type()] {
+			t.Errorf("type %s has two samples", b.Type())
+		}
+		seen[b.Type()] = true
+		fresh, ok := New(b.Type())
+		if !ok || fresh.Type() != b.Type() {
+			t.Errorf("New(%s) = %T, %t", b.Type(), fresh, ok)
+		}
+		if err := b.Validate(); err != nil {
+			t.Errorf("sample %s: %v", b.Type(), err)
+		}
+		if err := fresh.Validate(); err == nil {
+			t.Errorf("an empty %s is valid", b.Type())
+		}
+		if b.Entity() == "" {
+			t.Errorf("%s names no entity", b.Type())
+		}
+	}
+	if b, ok := New("lease.started.v2"); ok {
+		t.Errorf("New of an unknown type gave %T", b)
+	}
+	if len(seen) != 17 {
+		t.Errorf("%d types have a sample, want 17", len(seen))
+	}
+}
+
+func TestLineRoundTrip(t *testing.T) {
+	for _, b := range samples() {
+		t.Run(string(b.Type()), func(t *testing.T) {
+			want := Fact{Key: "k/" + b.Entity(), Hash: HashJSON(b), Body: b}
+			line, err := EncodeLine(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := DecodeLine(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("line %s (-want +got):\n%s", line, diff)
+			}
+		})
+	}
+}
+
+func TestLineErrors(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"no JSON", `cut`, "a fact is {"},
+		{"unknown field", `{"type":"cut.requested.v1","key":"k","data":{},"note":1}`, `unknown field "note"`},
+		{"unknown type", `{"type":"cut.requested.v2","key":"k","data":{}}`, `unknown fact type "cut.requested.v2"; docs/format.md`},
+		{"no key", `{"type":"cut.requested.v1","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}}`, "key is missing; the key names the statement"},
+		{"long key", `{"type":"cut.requested.v1","key":"` + strings.Repeat("k", 1025) + `","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}}`, "key has 1025 bytes"},
+		{"no data", `{"type":"cut.requested.v1","key":"k"}`, "cut.requested.v1: data is missing"},
+		{"null data", `{"type":"cut.requested.v1","key":"k","data":null}`, "cut is missing"},
+		{"unknown field of data", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","when":1}}`, `data: json: unknown field "when"`},
+		{"bad instant", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","at":"2026-03-01"}}`, "write it like 2026-02-28T13:00:00Z"},
+		{"invalid", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m"}}`, "cut.requested.v1: at is missing"},
+		{"two values", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}} 7`, "something follows"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := DecodeLine([]byte(tt.line))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one about %q", err, tt.want)
+			}
+			if f.Body != nil {
+				t.Errorf("a refused line gave %+v", f)
+			}
+		})
+	}
+}
+
+func TestHash(t *testing.T) {
+	// SHA-256 of "cut.done.v1", a zero byte and "ab", from another implementation (sha256sum).
+	text, err := HashBytes(TypeCutDone, []byte("ab")).MarshalText()
+	if want := "230aff1c47192f91b20175cb7792b9f036926c788029502f5f80cfa7c0186129"; err != nil || string(text) != want {
+		t.Errorf("hash %s, %v; want %s", text, err, want)
+	}
+	if HashBytes(TypeCutDone, nil) == HashBytes(TypeCutRequested, nil) {
+		t.Error("the type is not part of the hash")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		want := HashBytes(TypeCutDone, rapid.SliceOf(rapid.Byte()).Draw(t, "data"))
+		text, _ := want.MarshalText()
+		var got Hash
+		if err := got.UnmarshalText(text); err != nil || got != want {
+			t.Fatalf("%s came back as %x, %v", text, got, err)
+		}
+	})
+	var h Hash
+	for _, bad := range []string{"", "ab", strings.Repeat("g", 64)} {
+		if err := h.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("hash %q was read", bad)
+		}
+	}
+}
+
+func FuzzDecodeLine(f *testing.F) {
+	for _, b := range samples() {
+		line, err := EncodeLine(Fact{Key: "k", Body: b})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		want, err := DecodeLine(line)
+		if err != nil {
+			return
+		}
+		again, err := EncodeLine(want)
+		if err != nil {
+			t.Fatalf("read but not written: %v", err)
+		}
+		got, err := DecodeLine(again)
+		if err != nil {
+			t.Fatalf("written as %s but not read again: %v", again, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("written as %s (-want +got):\n%s", again, diff)
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package meter
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/must"
+	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/price"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// ReasonOverlap: the device was already given out to an earlier tranche.
+const ReasonOverlap = "overlap"
+
+// classifier turns an hour of a unit into quantities. It holds no result: the same world gives the same hour.
+type classifier struct {
+	book      *occupancy.Book
+	contracts *contract.Register
+	unpriced  map[priceability]string // reason, "" when a price exists
+	tranches  []occupancy.Tranche     // scratch
+	edges     []span.Second           // scratch
+}
+
+// priceability is what decides whether a price exists: it does not depend on the instant within a version.
+type priceability struct {
+	version                 uint64
+	sku, mode, region, tier string
+	dedicated               bool
+}
+
+// AssertionFailed is a broken assertion of ours: the unit's hour stays as it stands, the failure is listed, and
+// conservation blocks the close of whoever leases the unit. The others go on.
+const AssertionFailed = "assertion_failed"
+
+// guarded classifies and turns a failed assertion into a refusal.
+func (c *classifier) guarded(uh UnitHour, within span.Span, cov *coverage, out map[Entry]Amounts) (d DeviceSeconds, failure *Refusal) {
+	f := must.Catch(func() { d = c.classify(uh, within, cov, out) })
+	if f != nil {
+		failure = &Refusal{
+			ID: fmt.Sprintf("hour/%s%s/%d", uh.Unit.Device, uh.Unit.Lease, uh.Hour), Reason: AssertionFailed, Detail: f.Error(),
+			Lease: uh.Unit.Lease, At: uh.Hour.Start(), Delta: 1,
+		}
+	}
+	return d, failure
+}
+
+// classify joins spans, contract edges and masks of one unit within part of an hour into ledger amounts and device
+// seconds. Every leased milli-second gets exactly one charge key; that is asserted.
+func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage, out map[Entry]Amounts) DeviceSeconds {
+	unit := occupancy.Unit{Device: uh.Unit.Device, Lease: uh.Unit.Lease}
+	c.tranches = c.book.On(c.tranches[:0], unit, within)
+	c.findEdges(within)
+	var leased, keyed int64
+	for i := 1; i < len(c.edges); i++ {
+		keyed += c.segment(uh, span.Span{From: c.edges[i-1], To: c.edges[i]}, cov, out)
+	}
+	for i := range c.tranches {
+		leased += c.tranches[i].Span.Intersect(within).Seconds() * c.tranches[i].Milli
+	}
+	must.True(leased == keyed, "unit %v hour %d: %d milli-seconds leased, %d keyed", unit, uh.Hour, leased, keyed)
+	for _, e := range c.book.Ended(unit, within) {
+		c.topUp(uh, e, out)
+	}
+	return c.deviceSeconds(within, cov)
+}
+
+// findEdges collects every instant within the span at which a condition can change, both ends included.
+func (c *classifier) findEdges(within span.Span) {
+	c.edges = append(c.edges[:0], within.From, within.To)
+	for i := range c.tranches {
+		tr := &c.tranches[i]
+		in := tr.Span.Intersect(within)
+		c.edges = append(c.edges, in.From, in.To)
+		for _, w := range tr.Lease.Waivers {
+			if w = w.Intersect(in); !w.Empty() {
+				c.edges = append(c.edges, w.From, w.To)
+			}
+		}
+		c.edges = c.contracts.Edges(c.edges, tr.Lease.Started.Contract, tr.Lease.Started.Customer, in)
+	}
+	slices.Sort(c.edges)
+	c.edges = slices.Compact(c.edges)
+}
+
+// segment keys a stretch in which nothing changes, giving the device out in order of tranche, and returns the
+// milli-seconds keyed.
+func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[Entry]Amounts) int64 {
+	room := int64(fact.WholeShareMilli)
+	var keyed int64
+	var measured, inferred, missing int64
+	counted := false
+	for i := range c.tranches {
+		tr := &c.tranches[i]
+		if !tr.Span.Contains(s.From) {
+			continue
+		}
+		if !counted {
+			measured, inferred, missing = cov.of(s)
+			counted = true
+		}
+		granted := tr.Milli
+		if uh.Unit.Device != "" {
+			granted = min(granted, room)
+			room -= granted
+		}
+		key := c.key(tr.Lease, s.From)
+		for _, part := range [2]struct {
+			milli int64
+			key   ChargeKey
+		}{{granted, key}, {tr.Milli - granted, overlapping(key, tr.Lease, s.From)}} {
+			if part.milli == 0 {
+				continue
+			}
+			e := Entry{Lease: tr.Lease.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: part.key}
+			a := Amounts{s.Seconds() * part.milli, measured * part.milli, inferred * part.milli, missing * part.milli}
+			out[e] = out[e].Plus(a)
+			keyed += a.Quantity
+		}
+	}
+	return keyed
+}
+
+func overlapping(key ChargeKey, l *occupancy.Lease, at span.Second) ChargeKey {
+	if key.Standing == Priced {
+		key.Standing, key.Reason = Refused, ReasonOverlap
+		if waived(l, at) {
+			key.Standing = Waived
+		}
+	}
+	return key
+}
+
+func waived(l *occupancy.Lease, at span.Second) bool {
+	return slices.ContainsFunc(l.Waivers, func(w span.Span) bool { return w.Contains(at) })
+}
+
+// key names the conditions of a lease at an instant.
+func (c *classifier) key(l *occupancy.Lease, at span.Second) ChargeKey {
+	st := l.Started
+	k := ChargeKey{
+		Customer: st.Customer, SKU: st.SKU, PricingMode: st.PricingMode, Region: st.Region, ServiceTier: st.ServiceTier,
+		Dedicated: st.Dedicated, Kind: Leased, Standing: Priced,
+	}
+	v, reason := c.contracts.Resolve(st.Contract, st.Customer, at)
+	if reason == "" {
+		k.Contract, k.Version = v.Contract.ID, v.Seq
+		k.PeriodStart = v.Contract.Period(at).Span.From
+		k.LocalDay = dayNumber(v.Contract.Zone.DateOf(at))
+		reason = c.unpriceable(v, k, at)
+	}
+	if reason != "" {
+		k.Standing, k.Reason = Refused, reason
+		if waived(l, at) {
+			k.Standing = Waived
+		}
+	}
+	return k
+}
+
+// dayNumber writes a date as yyyymmdd.
+func dayNumber(d calendar.Date) int32 { return int32(d.Year*10000 + int(d.Month)*100 + d.Day) }
+
+// Day reads a local day back.
+func (k ChargeKey) Day() calendar.Date {
+	n := int(k.LocalDay)
+	return calendar.Date{Year: n / 10000, Month: time.Month(n / 100 % 100), Day: n % 100}
+}
+
+// unpriceable is why no price exists, or "".
+func (c *classifier) unpriceable(v contract.Version, k ChargeKey, at span.Second) string {
+	p := priceability{v.Seq, k.SKU, k.PricingMode, k.Region, k.ServiceTier, k.Dedicated}
+	reason, known := c.unpriced[p]
+	if !known {
+		if _, refusal := price.Unit(v.Contract, Condition(k, at)); refusal != nil {
+			reason = string(refusal.Reason)
+		}
+		c.unpriced[p] = reason
+	}
+	return reason
+}
+
+// Condition is the part of a charge key that prices look at; at is an instant in the key's local day.
+func Condition(k ChargeKey, at span.Second) price.Condition {
+	return price.Condition{SKU: k.SKU, PricingMode: k.PricingMode, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated, At: at}
+}
+
+// topUp adds what minimum and granularity charge beyond the elapsed seconds of a start: once, at the conditions of
+// its last second, in the version and period of the stop; none when the provider or a fault ended it, and no
+// minimum for a restart after a fault (page 3b, Starts).
+func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart, out map[Entry]Amounts) {
+	if e.Start.EndedBy == fact.ByProvider || e.Start.EndedBy == fact.ByFault {
+		return
+	}
+	stop := e.Start.Span.To
+	v, reason := c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop)
+	if reason != "" { // the contract ended with the lease: its last second still belongs to it
+		stop = e.Start.LastSecond()
+		if v, reason = c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop); reason != "" {
+			return // the start's own seconds are refused with this reason already
+		}
+	}
+	elapsed := e.Start.Span.Seconds()
+	b := v.Contract.Billing
+	billable := max((elapsed+b.GranularitySeconds-1)/b.GranularitySeconds*b.GranularitySeconds, elapsed)
+	if !e.Start.AfterFault {
+		billable = max(billable, b.MinimumSeconds)
+	}
+	if billable == elapsed {
+		return
+	}
+	key := c.key(e.Lease, stop)
+	key.Kind = TopUp
+	entry := Entry{Lease: e.Lease.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: key}
+	out[entry] = out[entry].Plus(Amounts{Quantity: (billable - elapsed) * e.Milli})
+}
+
+// deviceSeconds counts what samples say against what is leased, whoever leases it.
+func (c *classifier) deviceSeconds(within span.Span, cov *coverage) DeviceSeconds {
+	if cov == nil {
+		return DeviceSeconds{}
+	}
+	var d DeviceSeconds
+	for i := 1; i < len(c.edges); i++ {
+		s := span.Span{From: c.edges[i-1], To: c.edges[i]}
+		held := slices.ContainsFunc(c.tranches, func(t occupancy.Tranche) bool { return t.Span.Contains(s.From) })
+		seen := cov.count(&cov.seen, s)
+		if held {
+			d.SeenLeased += seen
+			d.Ghost += cov.count(&cov.unseen, s)
+			continue
+		}
+		d.SeenUnleased += seen
+		d.Leak += cov.count(&cov.busy, s)
+	}
+	return d
+}

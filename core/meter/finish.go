@@ -1,0 +1,271 @@
+package meter
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/must"
+	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+)
+
+// Finish gives the rows of the block that Begin took in. The reads must answer Begin's Needs as of the last block.
+func (s *State) Finish(r Reads) Outcome {
+	w := s.work
+	must.True(w != nil, "Finish without Begin")
+	s.work = nil
+	out := Outcome{Block: w.block}
+	out.Rows = s.closeMinutes(w, r.Rows)
+	view := s.view(r.Rows, out.Rows)
+	standing := index(r)
+	for _, t := range w.hours {
+		s.classifyTask(t, view, standing, &out)
+	}
+	for _, cut := range w.cuts {
+		out.Cuts = append(out.Cuts, fact.CutDone{Cut: cut.Cut, At: s.at, Block: w.block, Totals: s.Totals()})
+	}
+	out.Refusals = append(w.refusals, out.Refusals...)
+	for i := range out.Refusals {
+		out.Refusals[i].Block = w.block
+	}
+	sortOutcome(&out)
+	return out
+}
+
+// closeMinutes turns minutes that are over into rows, and late pieces into the rows they add to what stands.
+func (s *State) closeMinutes(w *work, stored []usage.Row) []usage.Row {
+	standing := map[usage.Key][]usage.Row{}
+	for _, r := range stored {
+		if k := (usage.Key{Node: r.Node, Device: r.Device, Minute: r.Minute}); w.late.Holds(k) {
+			standing[k] = append(standing[k], r)
+		}
+	}
+	for _, k := range s.open.Keys() {
+		if k.Minute < s.minutesThrough {
+			w.conflicts(s.open.Conflicts(k, nil))
+		}
+	}
+	rows := s.open.CloseBefore(s.minutesThrough)
+	for _, k := range w.late.Keys() {
+		w.conflicts(w.late.Conflicts(k, standing[k]))
+		rows = append(rows, w.late.Rows(k, standing[k])...)
+	}
+	for i := range rows {
+		rows[i].Block = w.block
+	}
+	return rows
+}
+
+// conflicts lists batches that contradict another batch of their run; the lowest sequence is believed.
+func (w *work) conflicts(list []usage.Conflict) {
+	for _, c := range list {
+		w.refusals = append(w.refusals, Refusal{
+			ID: fmt.Sprintf("usage/%s/%d/%d/%s", c.Node, c.Run, c.Seq, c.Device), Reason: string(usage.SequenceConflict),
+			Detail: fmt.Sprintf("%d seconds of minute %v contradict another batch of the run", c.Seconds.Count(), c.Minute.Start()),
+			At:     c.Minute.Start(), Delta: 1,
+		})
+	}
+}
+
+// view merges stored rows, new rows and open pieces into minutes. It is the only way samples reach an hour.
+func (s *State) view(stored, fresh []usage.Row) func(node string) minuteView {
+	type key struct {
+		node, device string
+		minute       span.Minute
+	}
+	minutes := map[key]*usage.Minute{}
+	add := func(r *usage.Row) {
+		k := key{device: r.Device, minute: r.Minute}
+		if r.Device == "" {
+			k.node = r.Node
+		}
+		m := minutes[k]
+		if m == nil {
+			m = &usage.Minute{}
+			minutes[k] = m
+		}
+		m.AddRow(r)
+	}
+	for i := range stored {
+		add(&stored[i])
+	}
+	for i := range fresh {
+		add(&fresh[i])
+	}
+	for _, k := range s.open.Keys() {
+		rows := s.open.Rows(k, nil)
+		for i := range rows {
+			add(&rows[i])
+		}
+	}
+	return func(node string) minuteView {
+		return func(device string, m span.Minute) *usage.Minute {
+			if device == "" {
+				return minutes[key{node: node, minute: m}]
+			}
+			return minutes[key{device: device, minute: m}]
+		}
+	}
+}
+
+// hourKey names a unit's hour in the reads; lease is empty for a device.
+type hourKey struct {
+	device, lease string
+	hour          span.Hour
+}
+
+func hourOf(device, lease string, h span.Hour) hourKey {
+	if device != "" {
+		lease = ""
+	}
+	return hourKey{device, lease, h}
+}
+
+// standing is what the ledger holds of one unit's hour.
+type standing struct {
+	ledger  map[Entry]Amounts
+	devices map[DeviceEntry]DeviceSeconds
+}
+
+// index sorts the reads by unit and hour.
+func index(r Reads) map[hourKey]*standing {
+	out := map[hourKey]*standing{}
+	at := func(k hourKey) *standing {
+		if out[k] == nil {
+			out[k] = &standing{map[Entry]Amounts{}, map[DeviceEntry]DeviceSeconds{}}
+		}
+		return out[k]
+	}
+	for e, a := range r.Ledger {
+		at(hourOf(e.Device, e.Lease, e.Hour)).ledger[e] = a
+	}
+	for e, a := range r.Devices {
+		at(hourOf(e.Device, "", e.Hour)).devices[e] = a
+	}
+	return out
+}
+
+// classifyTask appends the differences between what the hour now gives and what stands.
+func (s *State) classifyTask(t task, view func(node string) minuteView, stands map[hourKey]*standing, out *Outcome) {
+	within := t.Hour.Span()
+	within.To = min(within.To, s.at)
+	var cov *coverage
+	if t.Unit.Device != "" {
+		cov = cover(t.Unit.Device, t.Hour, view(t.Unit.Node))
+	}
+	now := map[Entry]Amounts{}
+	seconds, failure := s.classifier.guarded(t.UnitHour, within, cov, now)
+	if failure != nil {
+		out.Refusals = append(out.Refusals, *failure)
+		return
+	}
+	devices := map[DeviceEntry]DeviceSeconds{}
+	if seconds != (DeviceSeconds{}) {
+		devices[DeviceEntry{Node: t.Unit.Node, Device: t.Unit.Device, Hour: t.Hour}] = seconds
+	}
+	if old := stands[hourOf(t.Unit.Device, t.Unit.Lease, t.Hour)]; t.standing && old != nil {
+		for e, a := range old.ledger {
+			now[e] = now[e].Minus(a)
+		}
+		for e, a := range old.devices {
+			devices[e] = devices[e].Minus(a)
+		}
+	}
+	for e, a := range now {
+		if !a.IsZero() {
+			out.Ledger = append(out.Ledger, Difference{Entry: e, Block: out.Block, Amounts: a})
+		}
+	}
+	for e, a := range devices {
+		if a != (DeviceSeconds{}) {
+			out.Devices = append(out.Devices, DeviceDifference{DeviceEntry: e, Block: out.Block, DeviceSeconds: a})
+		}
+	}
+}
+
+// Totals counts, from occupancy alone, what each contract's leases hold in each of its periods up to now: the left
+// side of conservation. It shares no arithmetic with the hours: whole spans, not masks.
+func (s *State) Totals() []fact.Total {
+	type key struct {
+		contract string
+		period   span.Second
+	}
+	sums := map[key]*fact.Total{}
+	c := &s.classifier
+	c.book.Leases(func(l *occupancy.Lease) {
+		for _, tr := range l.Tranches {
+			in := tr.Span.Intersect(span.Span{From: 0, To: s.at})
+			for from := in.From; from < in.To; {
+				v, reason := c.contracts.Resolve(l.Started.Contract, l.Started.Customer, from)
+				to := c.nextEdge(l, span.Span{From: from, To: in.To})
+				if reason == "" {
+					period := v.Contract.Period(from).Span
+					to = min(to, period.To)
+					k := key{v.Contract.ID, period.From}
+					if sums[k] == nil {
+						sums[k] = &fact.Total{Contract: k.contract, Customer: v.Contract.Customer, PeriodStart: k.period}
+					}
+					sums[k].LeasedMilliGPUSeconds += int64(to-from) * tr.Milli
+				}
+				from = to
+			}
+		}
+	})
+	out := make([]fact.Total, 0, len(sums))
+	for _, t := range sums {
+		out = append(out, *t)
+	}
+	slices.SortFunc(out, func(a, b fact.Total) int {
+		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
+	})
+	return out
+}
+
+// nextEdge is the first instant after s.From at which another contract or version may hold, or s.To.
+func (c *classifier) nextEdge(l *occupancy.Lease, s span.Span) span.Second {
+	c.edges = c.contracts.VersionEdges(c.edges[:0], l.Started.Contract, l.Started.Customer, s)
+	next := s.To
+	for _, e := range c.edges {
+		next = min(next, e)
+	}
+	return next
+}
+
+// sortOutcome puts the rows in one order, so that a replay puts the same bytes.
+func sortOutcome(o *Outcome) {
+	slices.SortFunc(o.Rows, func(a, b usage.Row) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Run, b.Run))
+	})
+	slices.SortFunc(o.Ledger, func(a, b Difference) int { return compareEntries(a.Entry, b.Entry) })
+	slices.SortFunc(o.Devices, func(a, b DeviceDifference) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Node, b.Node))
+	})
+}
+
+func compareEntries(a, b Entry) int {
+	return cmp.Or(cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Lease, b.Lease), CompareKeys(a.Key, b.Key))
+}
+
+// CompareKeys is the order of charge keys in rows and totals.
+func CompareKeys(a, b ChargeKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Customer, b.Customer), cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart),
+		cmp.Compare(a.SKU, b.SKU), cmp.Compare(a.Region, b.Region), cmp.Compare(a.ServiceTier, b.ServiceTier), compareBools(a.Dedicated, b.Dedicated),
+		cmp.Compare(a.PricingMode, b.PricingMode), cmp.Compare(a.Standing, b.Standing), cmp.Compare(a.Reason, b.Reason),
+		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.LocalDay, b.LocalDay), cmp.Compare(a.Version, b.Version),
+	)
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}

@@ -1,0 +1,211 @@
+package meter
+
+import (
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/must"
+	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+)
+
+// Delays between the end of a minute or hour and its row, in seconds of tick time (design page 2).
+const (
+	MinuteDelaySeconds = 30
+	HourDelaySeconds   = 120
+)
+
+// ConflictingFact refuses a key that was used for another statement.
+const ConflictingFact = "conflicting_fact"
+
+// State is the rater's fold: it takes blocks and gives rows. Begin takes a block in and says what must be read,
+// Finish takes the answers and gives the rows. Everything in it can be rebuilt from the log and the tables up to a
+// progress row; after an error it is thrown away.
+type State struct {
+	at             span.Second // T of the last block
+	minutesThrough span.Minute // minutes before this one are closed: their samples are late
+	hoursThrough   span.Hour   // hours before this one are classified
+	begun          bool        // a block was taken: before it, nothing was closed
+	cutAt          span.Second // hours that began before were perhaps classified by a cut: something may stand
+	keys           map[string]fact.Hash
+	problems       map[string][]Refusal // standing refusals by lease or contract
+	open           *usage.Assembly
+	sampled        map[Unit]span.Minute // last minute seen per device and per node (Device "")
+	sampledFrom    map[Unit]span.Minute // first minute seen whose hour is not classified yet
+	classifier     classifier
+	work           *work // the block between Begin and Finish
+}
+
+// NewState is the rater before the first block.
+func NewState() *State {
+	return &State{
+		keys:     map[string]fact.Hash{},
+		problems: map[string][]Refusal{},
+		open:     usage.NewAssembly(),
+		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{},
+		classifier: classifier{
+			book: occupancy.NewBook(), contracts: contract.NewRegister(), unpriced: map[priceability]string{},
+		},
+	}
+}
+
+// Book is who holds what, for reading.
+func (s *State) Book() *occupancy.Book { return s.classifier.book }
+
+// Contracts is the register of contracts, for reading.
+func (s *State) Contracts() *contract.Register { return s.classifier.contracts }
+
+// At is the time of the last block.
+func (s *State) At() span.Second { return s.at }
+
+// UsageFloor is the position after which usage must be replayed to rebuild the open minutes, given the last block.
+func (s *State) UsageFloor(block uint64) uint64 { return s.open.Floor(block) }
+
+// Restore rebuilds the state at a progress row: the facts up to its F, the usage after its floor up to its block,
+// and the last minute stored per device and node. Nothing is emitted: the rows are in the tables.
+func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessage, sampled map[Unit]span.Minute) {
+	for _, f := range facts {
+		if s.fresh(f) {
+			s.takeFact(f, nil)
+		}
+	}
+	s.advance(at)
+	s.begun, s.cutAt = true, at
+	for u, m := range sampled {
+		s.sampled[u], s.sampledFrom[u] = m, min(m, s.hoursThrough.FirstMinute())
+	}
+	for _, m := range messages {
+		if m.Batch.Minute >= s.minutesThrough {
+			s.keep(s.open, m)
+		}
+	}
+}
+
+// keep takes a batch into an assembly and remembers who was sampled last.
+func (s *State) keep(into *usage.Assembly, m UsageMessage) {
+	b := &m.Batch
+	into.Add(m.Seq, b)
+	note := func(u Unit) {
+		s.sampled[u] = max(s.sampled[u], b.Minute)
+		if first, ok := s.sampledFrom[u]; !ok || b.Minute < first {
+			s.sampledFrom[u] = b.Minute
+		}
+	}
+	note(Unit{Node: b.Node})
+	for _, block := range b.Blocks {
+		device, err := usage.BlockDevice(block)
+		must.True(err == nil, "batch %s/%d/%d: %v", b.Node, b.Run, b.Seq, err)
+		note(Unit{Device: device})
+	}
+}
+
+// advance moves the watermarks to a tick's time.
+func (s *State) advance(at span.Second) {
+	s.at = at
+	s.minutesThrough = max(s.minutesThrough, (at - MinuteDelaySeconds).Minute())
+	s.hoursThrough = max(s.hoursThrough, (at - HourDelaySeconds).Hour())
+}
+
+// fresh tells whether the fact was not met before; the same key again is a repeat whatever its hash.
+func (s *State) fresh(f fact.Fact) bool {
+	if _, known := s.keys[f.Key]; known {
+		return false
+	}
+	s.keys[f.Key] = f.Hash
+	return true
+}
+
+// takeFact folds one fact and adds the units and spans it touches to w, which is nil while restoring.
+func (s *State) takeFact(f fact.Fact, w *work) {
+	switch b := f.Body.(type) {
+	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
+		touched := s.classifier.book.Apply(f)
+		s.leaseProblems(f.Body.Entity(), w)
+		if w != nil {
+			w.touched = append(w.touched, touched...)
+		}
+	case *fact.ContractSigned, *fact.ContractAmended:
+		changed := s.classifier.contracts.Apply(f)
+		s.contractProblems(changed.Contract, w)
+		if w != nil {
+			s.touchLeases(changed, w)
+		}
+	case *fact.CutRequested:
+		if w != nil {
+			w.cuts = append(w.cuts, b)
+		}
+	}
+}
+
+// touchLeases touches everything that a changed contract may price from its first difference on.
+func (s *State) touchLeases(c contract.Changed, w *work) {
+	s.classifier.book.Leases(func(l *occupancy.Lease) {
+		if l.Started == nil || l.Started.Contract != c.Contract && l.Started.Customer != c.Customer {
+			return
+		}
+		for _, tr := range l.Tranches {
+			if in := tr.Span.Intersect(span.Span{From: c.From, To: span.Open}); !in.Empty() {
+				w.touched = append(w.touched, occupancy.Touched{Unit: tr.Unit, Span: in})
+			}
+		}
+		for _, st := range l.Starts {
+			if st.Span.To == span.Open || st.Span.To < c.From {
+				continue
+			}
+			for _, h := range st.Last {
+				at := st.LastSecond()
+				w.touched = append(w.touched, occupancy.Touched{Unit: h.Unit, Span: span.Span{From: at, To: at + 1}})
+			}
+		}
+	})
+}
+
+func (s *State) leaseProblems(id string, w *work) {
+	l := s.classifier.book.Lease(id)
+	var now []Refusal
+	for _, p := range l.Problems {
+		r := Refusal{ID: p.Key, Reason: p.Reason, Detail: p.Detail, Lease: id, At: p.At}
+		if l.Started != nil {
+			r.Customer = l.Started.Customer
+		}
+		now = append(now, r)
+	}
+	s.replaceProblems("lease/"+id, now, w)
+}
+
+func (s *State) contractProblems(id string, w *work) {
+	var now []Refusal
+	for _, p := range s.classifier.contracts.Problems(id) {
+		now = append(now, Refusal{ID: p.Key, Reason: p.Reason, Detail: p.Detail, Customer: p.Customer, At: p.At})
+	}
+	s.replaceProblems("contract/"+id, now, w)
+}
+
+// replaceProblems emits what was raised and what went since the subject's last fact.
+func (s *State) replaceProblems(subject string, now []Refusal, w *work) {
+	before := s.problems[subject]
+	if len(now) == 0 {
+		delete(s.problems, subject)
+	} else {
+		s.problems[subject] = now
+	}
+	if w == nil {
+		return
+	}
+	w.refuse(now, before, 1)
+	w.refuse(before, now, -1)
+}
+
+// refuse adds those of list that are not in other, with the delta.
+func (w *work) refuse(list, other []Refusal, delta int64) {
+	for _, r := range list {
+		found := false
+		for _, o := range other {
+			found = found || r == o
+		}
+		if !found {
+			r.Delta = delta
+			w.refusals = append(w.refusals, r)
+		}
+	}
+}

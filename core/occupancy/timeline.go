@@ -1,0 +1,277 @@
+package occupancy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// Unit is a device, or an unplaced lease when Device is empty.
+type Unit struct {
+	Device string
+	Lease  string // only when Device is empty
+}
+
+// Tranche is a part of a unit held by a lease without a change. Of two that overlap on a device beyond its 1000
+// milli, the one that began later is refused (tie: the later position), page 3b, Overlap.
+type Tranche struct {
+	Lease *Lease
+	Unit  Unit
+	Node  string
+	Span  span.Span // To is span.Open while it is held
+	Milli int64     // share of a device; of an unplaced lease count x share
+	Began span.Second
+	Seq   uint64 // position of the fact that began it
+}
+
+// Start is one start of a lease, for minimum and granularity: from entering running to leaving it.
+type Start struct {
+	Span    span.Span // To is span.Open while it runs
+	EndedBy fact.EndedBy
+	// AfterFault: the start before this one ended by a fault, so this one has no minimum (page 3b, Starts).
+	AfterFault bool
+	Last       []Holding // what was held in the last second, or at the instant of a start of length 0
+}
+
+// Holding is a share of a unit at an instant.
+type Holding struct {
+	Unit  Unit
+	Node  string
+	Milli int64
+}
+
+// Problem is a lease fact that could not be taken as it stands; it goes when its cause goes.
+type Problem struct {
+	Key    string // the fact's key
+	Reason string
+	Detail string
+	At     span.Second
+}
+
+// Reasons of problems.
+const (
+	UnknownLease    = "unknown_lease"
+	StopBeforeStart = "stop_before_start"
+	SecondStart     = "second_start"
+	AfterStop       = "after_stop"
+)
+
+// timeline folds one lease's facts, ordered by (instant, start first, position).
+type timeline struct {
+	lease    *Lease
+	tranches []Tranche
+	starts   []Start
+	problems []Problem
+	holding  []Holding
+	began    map[Unit][]int // open tranches of a unit, oldest first: indexes into tranches
+	running  bool
+	stopped  bool
+}
+
+func ordered(facts []fact.Fact) []fact.Fact {
+	sorted := slices.Clone(facts)
+	slices.SortFunc(sorted, func(a, b fact.Fact) int {
+		return cmp.Or(cmp.Compare(At(a.Body), At(b.Body)), cmp.Compare(rank(a.Body), rank(b.Body)), cmp.Compare(a.Seq, b.Seq))
+	})
+	return sorted
+}
+
+// rank puts a start before everything else of its instant and a stop after it, so that a lease of no length is one.
+func rank(b fact.Body) int {
+	switch b.(type) {
+	case *fact.LeaseStarted:
+		return 0
+	case *fact.LeaseStopped:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// At is the instant a lease fact speaks of.
+func At(b fact.Body) span.Second {
+	switch f := b.(type) {
+	case *fact.LeaseStarted:
+		return f.At
+	case *fact.LeaseResized:
+		return f.At
+	case *fact.LeaseStateChanged:
+		return f.At
+	case *fact.LeaseStopped:
+		return f.At
+	default:
+		return 0
+	}
+}
+
+func (t *timeline) fold(facts []fact.Fact) {
+	for _, f := range ordered(facts) {
+		switch b := f.Body.(type) {
+		case *fact.LeaseStarted:
+			t.start(f, b)
+		case *fact.LeaseResized:
+			if t.accepts(f) {
+				t.hold(b.At, holdings(b.Lease, b.Devices, b.Count, b.ShareMilli), f.Seq)
+			}
+		case *fact.LeaseStateChanged:
+			if t.accepts(f) {
+				t.change(f, b)
+			}
+		case *fact.LeaseStopped:
+			if t.accepts(f) {
+				t.end(b.At, b.By)
+				t.stopped = true
+			}
+		}
+	}
+}
+
+// accepts lists a fact that has no start before it, or follows the stop.
+func (t *timeline) accepts(f fact.Fact) bool {
+	switch {
+	case t.stopped:
+		t.problem(f, AfterStop, "the lease was stopped before")
+	case t.lease.Started != nil && At(f.Body) < t.lease.Started.At:
+		t.problem(f, StopBeforeStart, "the lease starts at "+t.lease.Started.At.String())
+	case t.lease.Started == nil:
+		t.problem(f, UnknownLease, "no start of this lease is known")
+	default:
+		return true
+	}
+	return false
+}
+
+func (t *timeline) problem(f fact.Fact, reason, detail string) {
+	t.problems = append(t.problems, Problem{Key: f.Key, Reason: reason, Detail: detail, At: At(f.Body)})
+}
+
+func (t *timeline) start(f fact.Fact, b *fact.LeaseStarted) {
+	if b != t.lease.Started {
+		t.problem(f, SecondStart, "the lease was started at "+t.lease.Started.At.String())
+		return
+	}
+	t.holding = holdings(b.Lease, b.Devices, b.Count, b.ShareMilli)
+	t.begin(b.At, f.Seq)
+}
+
+func (t *timeline) change(f fact.Fact, b *fact.LeaseStateChanged) {
+	switch {
+	case b.State == fact.Running && !t.running:
+		t.begin(b.At, f.Seq)
+	case b.State != fact.Running && t.running:
+		t.end(b.At, fact.ByCustomer)
+	}
+}
+
+// begin opens a start and the tranches of what is held.
+func (t *timeline) begin(at span.Second, seq uint64) {
+	after := len(t.starts) > 0 && t.starts[len(t.starts)-1].EndedBy == fact.ByFault
+	t.starts = append(t.starts, Start{Span: span.Span{From: at, To: span.Open}, AfterFault: after})
+	t.running = true
+	held := t.holding
+	t.holding = nil
+	t.hold(at, held, seq)
+}
+
+// hold moves from what is held to the new holdings: more of a unit is a new tranche, less ends the newest first.
+func (t *timeline) hold(at span.Second, held []Holding, seq uint64) {
+	if t.running {
+		milli := make(map[Unit]Holding, len(held))
+		for _, h := range held {
+			milli[h.Unit] = h
+		}
+		for _, old := range t.holding {
+			t.shrink(old.Unit, at, milli[old.Unit].Milli)
+		}
+		for _, h := range held {
+			t.grow(h, at, seq)
+		}
+	}
+	t.holding = held
+}
+
+// shrink ends tranches of a unit, newest first, until at most keep milli are held; the straddling one is split.
+func (t *timeline) shrink(u Unit, at span.Second, keep int64) {
+	open := t.began[u]
+	excess := -keep
+	for _, i := range open {
+		excess += t.tranches[i].Milli
+	}
+	for excess > 0 {
+		last := &t.tranches[open[len(open)-1]]
+		rest := *last
+		last.Span.To = at
+		open = open[:len(open)-1]
+		if rest.Milli > excess {
+			rest.Milli -= excess
+			rest.Span = span.Span{From: at, To: span.Open}
+			t.tranches = append(t.tranches, rest)
+			open = append(open, len(t.tranches)-1)
+		}
+		excess -= last.Milli
+	}
+	t.began[u] = open
+}
+
+func (t *timeline) grow(h Holding, at span.Second, seq uint64) {
+	more := h.Milli
+	for _, i := range t.began[h.Unit] {
+		more -= t.tranches[i].Milli
+	}
+	if more <= 0 {
+		return
+	}
+	t.tranches = append(t.tranches, Tranche{Lease: t.lease, Unit: h.Unit, Node: h.Node, Span: span.Span{From: at, To: span.Open}, Milli: more, Began: at, Seq: seq})
+	t.began[h.Unit] = append(t.began[h.Unit], len(t.tranches)-1)
+}
+
+// end closes the running start and all tranches at the first second that is no longer held.
+func (t *timeline) end(at span.Second, by fact.EndedBy) {
+	if !t.running {
+		return
+	}
+	s := &t.starts[len(t.starts)-1]
+	s.Span.To, s.EndedBy, s.Last = at, by, t.lastHolding(s.Span.From, at)
+	for i := range t.tranches {
+		t.tranches[i].Span.To = min(t.tranches[i].Span.To, at)
+	}
+	clear(t.began)
+	t.running = false
+}
+
+// lastHolding is what the tranches held in the second before at, or what is held at the instant of a start of
+// length 0. A resize at the very instant of the stop changes no second, so it does not count.
+func (t *timeline) lastHolding(from, at span.Second) []Holding {
+	if at == from {
+		return t.holding
+	}
+	held := make(map[Unit]int)
+	var out []Holding
+	for i := range t.tranches {
+		tr := &t.tranches[i]
+		if !tr.Span.Contains(at - 1) {
+			continue
+		}
+		k, ok := held[tr.Unit]
+		if !ok {
+			k = len(out)
+			held[tr.Unit] = k
+			out = append(out, Holding{Unit: tr.Unit, Node: tr.Node})
+		}
+		out[k].Milli += tr.Milli
+	}
+	return out
+}
+
+func holdings(lease string, devices []fact.Share, count, share int64) []Holding {
+	if len(devices) == 0 {
+		return []Holding{{Unit: Unit{Lease: lease}, Milli: count * share}}
+	}
+	out := make([]Holding, len(devices))
+	for i, d := range devices {
+		out[i] = Holding{Unit: Unit{Device: d.Device}, Node: d.Node, Milli: d.ShareMilli}
+	}
+	return out
+}

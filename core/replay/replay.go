@@ -1,0 +1,237 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+)
+
+// Statement is something stated, and when it became known: it counts in every block from then on.
+type Statement struct {
+	Known span.Second
+	Fact  fact.Fact
+}
+
+// Measurement is a batch, and when it arrived.
+type Measurement struct {
+	Known span.Second
+	Batch usage.Batch
+}
+
+// Log is the input of a replay. Statements keep their order; a statement is never known before the one in front of it.
+type Log struct {
+	Statements   []Statement
+	Measurements []Measurement
+	Until        span.Second // the last instant; what falls due later is not closed
+}
+
+// Options are the provider's settings.
+type Options struct {
+	Series string
+	Grace  int64 // seconds, for contracts that state none
+}
+
+// Issued is an invoice with its document.
+type Issued struct {
+	Fact     *fact.InvoiceIssued
+	Document *bill.Document
+}
+
+// Result is everything a replay gives.
+type Result struct {
+	Invoices []Issued
+	Blocked  []bill.Block    // periods that could not close, as of the last cut
+	Refusals []meter.Refusal // that stand at the end
+	Devices  map[string]meter.DeviceSeconds
+	Totals   []meter.Total   // the whole ledger at the end, by lease, device and key
+	Outcomes []meter.Outcome // every block's rows, in order
+	State    *meter.State
+}
+
+// Run replays the log. It stops the clock at every instant at which a period falls due, as a scripted log does.
+func Run(log Log, o Options) (*Result, error) {
+	p := &player{
+		log: log, state: meter.NewState(), invoicer: bill.NewInvoicer(o.Series, o.Grace), ledger: newLedger(),
+		statements: map[periodKey]*bill.Statement{}, result: &Result{},
+	}
+	slices.SortStableFunc(p.log.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Known, b.Known) })
+	for at := p.next(0); at <= log.Until; at = p.next(at) {
+		if err := p.advance(at); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.advance(log.Until); err != nil {
+		return nil, err
+	}
+	p.result.State, p.result.Refusals = p.state, p.ledger.openRefusals()
+	p.result.Totals, p.result.Devices = p.ledger.totals(), p.ledger.deviceTotals()
+	return p.result, nil
+}
+
+type periodKey struct {
+	contract string
+	start    span.Second
+}
+
+// player is the log, the folds and the ledger in one place.
+type player struct {
+	log        Log
+	stated     int // statements and measurements already in a block
+	measured   int
+	seq        uint64 // last fact
+	tick       uint64 // last block
+	messages   uint64
+	state      *meter.State
+	invoicer   *bill.Invoicer
+	ledger     *ledger
+	done       int
+	statements map[periodKey]*bill.Statement // as billed last
+	result     *Result
+}
+
+// next is the first instant after at where the clock has to stop: a period falls due, or a statement that may open one
+// becomes known.
+func (p *player) next(at span.Second) span.Second {
+	next := p.invoicer.NextDue(at)
+	for _, s := range p.log.Statements[p.stated:] {
+		switch s.Fact.Body.(type) {
+		case *fact.ContractSigned, *fact.ContractAmended:
+			return min(next, max(s.Known, at+1))
+		}
+		if s.Known > next {
+			break
+		}
+	}
+	return next
+}
+
+// advance is one instant: a block with what is known by now, then blocks for what the services decide, until they rest.
+func (p *player) advance(at span.Second) error {
+	block := meter.Block{At: at}
+	for p.measured < len(p.log.Measurements) && p.log.Measurements[p.measured].Known <= at {
+		p.messages++
+		block.Usage = append(block.Usage, meter.UsageMessage{Seq: p.messages, Batch: p.log.Measurements[p.measured].Batch})
+		p.measured++
+	}
+	for p.stated < len(p.log.Statements) && p.log.Statements[p.stated].Known <= at {
+		block.Facts = append(block.Facts, p.number(p.log.Statements[p.stated].Fact))
+		p.stated++
+	}
+	for {
+		decided := p.rate(block)
+		for _, f := range append(block.Facts, decided...) {
+			p.invoicer.Apply(f)
+		}
+		p.invoicer.Tick(at)
+		facts, err := p.decide()
+		if err != nil || len(facts) == 0 {
+			return err
+		}
+		block = meter.Block{At: at, Facts: facts}
+	}
+}
+
+func (p *player) number(f fact.Fact) fact.Fact {
+	p.seq++
+	f.Seq = p.seq
+	return f
+}
+
+// rate gives one block to the rater and keeps its rows; a finished cut becomes a fact.
+func (p *player) rate(b meter.Block) []fact.Fact {
+	p.messages++
+	b.Seq, b.FactsSeq = p.messages, p.seq
+	p.tick = b.Seq
+	out := p.state.Finish(p.ledger.read(p.state.Begin(b)))
+	p.ledger.put(&out)
+	p.result.Outcomes = append(p.result.Outcomes, out)
+	var facts []fact.Fact
+	for i := range out.Cuts {
+		facts = append(facts, p.number(fact.Fact{Key: "cut.done/" + out.Cuts[i].Cut, Body: &out.Cuts[i]}))
+	}
+	return facts
+}
+
+// decide closes at finished cuts, else asks for one.
+func (p *player) decide() ([]fact.Fact, error) {
+	var facts []fact.Fact
+	cuts := p.invoicer.Cuts()
+	for ; p.done < len(cuts); p.done++ {
+		closed, err := p.close(cuts[p.done])
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, closed...)
+	}
+	if request := p.invoicer.DecideCut(); request != nil {
+		facts = append(facts, p.number(fact.Fact{Key: "cut.requested/" + request.Cut, Body: request}))
+	}
+	return facts, nil
+}
+
+func (p *player) close(cut bill.Cut) ([]fact.Fact, error) {
+	var facts []fact.Fact
+	p.result.Blocked = nil
+	for _, d := range p.invoicer.DueAt(cut) {
+		totals := p.ledger.period(d.Contract, d.Period.From)
+		if b := p.invoicer.Check(d, cut, totals, p.ledger.uncontracted(d.Customer, d.Period), p.ledger.openRefusals()); b != nil {
+			p.result.Blocked = append(p.result.Blocked, *b)
+			continue
+		}
+		issued, err := p.issue(periodKey{d.Contract, d.Period.From}, d.Period, 1, cut, totals)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, issued...)
+	}
+	corrections, err := p.correct(cut)
+	return append(facts, corrections...), err
+}
+
+// correct bills what changed in closed periods since they were billed last.
+func (p *player) correct(cut bill.Cut) ([]fact.Fact, error) {
+	var facts []fact.Fact
+	for _, k := range p.ledger.takeChanged() {
+		n, block := p.invoicer.Closed(k.contract, k.start)
+		if n == 0 || block >= cut.Block {
+			continue
+		}
+		issued, err := p.issue(k, p.statements[k].Period, n+1, cut, p.ledger.period(k.contract, k.start))
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, issued...)
+	}
+	return facts, nil
+}
+
+func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, totals []meter.Total) ([]fact.Fact, error) {
+	s, err := bill.Compute(p.invoicer.Contracts(), k.contract, period, totals)
+	if err != nil {
+		return nil, err
+	}
+	d := bill.NewDocument(s, p.statements[k], n)
+	if n > 1 && len(d.Lines) == 0 {
+		return nil, nil
+	}
+	p.statements[k] = s
+	closed, issued, err := p.invoicer.Issue(period, n, cut, d)
+	if err != nil {
+		return nil, err
+	}
+	first := p.number(fact.Fact{Key: "period.closed/" + closed.Key(), Body: closed})
+	second := p.number(fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued})
+	p.invoicer.Apply(first)
+	p.invoicer.Apply(second)
+	p.result.Invoices = append(p.result.Invoices, Issued{issued, d.Numbered(issued.Series, issued.Number)})
+	return []fact.Fact{first, second}, nil
+}
+
+// Contracts is the register of a finished replay.
+func (r *Result) Contracts() *contract.Register { return r.State.Contracts() }

@@ -1,0 +1,29 @@
+package usage
+
+import "fmt"
+
+// QuarantineReason says why a usage message was set aside. The list is closed (docs/format.md, Quarantine).
+type QuarantineReason string
+
+// The quarantine reasons.
+const (
+	Undecodable      QuarantineReason = "undecodable"
+	WrongPartition   QuarantineReason = "wrong_partition"
+	SequenceConflict QuarantineReason = "sequence_conflict"
+	AheadOfTick      QuarantineReason = "ahead_of_tick"
+	BadSignature     QuarantineReason = "bad_signature" // reserved: batches are not signed yet
+)
+
+// MaxAheadSeconds is how far a batch's seconds may lie after the tick that closes its block.
+const MaxAheadSeconds = 60
+
+// Quarantine is a usage message that is counted and shown, and measured by nobody.
+type Quarantine struct {
+	Reason QuarantineReason
+	Node   string // as the body says, or the subject's last token when the body cannot be read
+	Detail string
+}
+
+func (q *Quarantine) Error() string {
+	return fmt.Sprintf("batch of node %q is quarantined as %s: %s", q.Node, q.Reason, q.Detail)
+}

@@ -1,0 +1,236 @@
+// Package gpuhour embeds the metering and billing engine in a Go program: the same log, ledger and invoices as the
+// gpuhour command, behind four calls.
+//
+//	engine, err := gpuhour.Open(ctx, gpuhour.DefaultConfig(), gpuhour.Options{})
+//	defer engine.Close()
+//	go engine.Serve(ctx)                       // clock, rater, invoicer and alerter until ctx ends
+//	err = engine.State(ctx, facts...)          // leases, contracts
+//	invoices, err := engine.Invoices(ctx)
+//
+// With no address in the configuration both engines, NATS JetStream and ClickHouse, run inside the process; with
+// addresses they are real clusters. Nothing else changes.
+package gpuhour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/alert"
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/bus/membus"
+	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
+	"github.com/gpuhour/gpuhour/platform/config"
+	"github.com/gpuhour/gpuhour/platform/journal"
+	"github.com/gpuhour/gpuhour/platform/obs"
+	"github.com/gpuhour/gpuhour/platform/store"
+	"github.com/gpuhour/gpuhour/platform/store/clickhouse"
+	"github.com/gpuhour/gpuhour/platform/store/embedded"
+	"github.com/gpuhour/gpuhour/platform/store/memstore"
+	"github.com/gpuhour/gpuhour/services/alerter"
+	"github.com/gpuhour/gpuhour/services/invoicer"
+	"github.com/gpuhour/gpuhour/services/rater"
+)
+
+// Version is this release.
+const Version = "0.1.0"
+
+// Config is everything that can be set; see docs/configuration.md.
+type Config = config.Config
+
+// DefaultConfig is what holds when nothing is set: both engines inside, data in ./gpuhour-data.
+func DefaultConfig() Config { return config.Default() }
+
+// Options are what a host hands in that no file can say.
+type Options struct {
+	Logger *slog.Logger // slog.Default() when nil
+	// Progress is told what takes long: fetching the ClickHouse engine once. total is 0 when it is not known.
+	Progress func(stage string, done, total int64)
+	// Memory keeps log and tables in memory, for tests of a host: nothing survives Close.
+	Memory bool
+}
+
+// Engine is one open log with its tables.
+type Engine struct {
+	cfg     Config
+	log     *slog.Logger
+	bus     bus.Bus
+	store   store.Store
+	writer  *journal.Writer
+	metrics *obs.Metrics
+	rater   *rater.Rater
+	invoice *invoicer.Invoicer
+	alert   *alerter.Alerter
+
+	natsURL string           // where the inner server listens, "" without one
+	engine  *embedded.Engine // the inner ClickHouse engine, nil without one
+}
+
+// Open opens the log and the tables for a process that owns them: inside this process where no address is set. A data
+// directory has one owner at a time.
+func Open(ctx context.Context, cfg Config, o Options) (*Engine, error) {
+	e := newEngine(cfg, o)
+	if o.Memory {
+		e.bus, e.store = membus.New(time.Now), memstore.New()
+		e.wire()
+		return e, nil
+	}
+	if err := e.openBus(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.openStore(ctx, o); err != nil {
+		return nil, errors.Join(err, e.bus.Close())
+	}
+	e.wire()
+	return e, nil
+}
+
+// Attach opens the log and the tables of a data directory for a command that looks on: through the process that runs
+// them (gpuhour serve), or, when none does, inside this process.
+func Attach(ctx context.Context, cfg Config, o Options) (*Engine, error) {
+	running, err := readRunFile(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if running == nil || cfg.NATS.URL != "" || cfg.ClickHouse.URL != "" {
+		return Open(ctx, cfg, o)
+	}
+	e := newEngine(cfg, o)
+	if e.bus, err = natsbus.Connect(ctx, running.NATS, natsbus.ConnectOptions{ExistingStreams: true}); err != nil {
+		return nil, fmt.Errorf("%w (the run file %s names it; delete the file if that process is gone)", err, runFile(cfg))
+	}
+	if e.store, err = clickhouse.OpenSocket(ctx, running.Store, clickhouse.Options{Database: cfg.ClickHouse.Database}); err != nil {
+		return nil, errors.Join(err, e.bus.Close())
+	}
+	e.wire()
+	return e, nil
+}
+
+func newEngine(cfg Config, o Options) *Engine {
+	log := o.Logger
+	if log == nil {
+		log = slog.Default()
+	}
+	return &Engine{cfg: cfg, log: log, metrics: obs.NewMetrics(Version)}
+}
+
+func (e *Engine) wire() {
+	e.writer = journal.NewWriter(e.bus)
+	e.rater = rater.New(e.bus, e.store)
+	e.invoice = invoicer.New(e.bus, e.store, e.cfg.Invoice.Series, int64(e.cfg.Invoice.Grace/time.Second))
+	e.alert = alerter.New(e.bus, e.store, alert.Default())
+}
+
+func (e *Engine) openBus(ctx context.Context) error {
+	streams := natsbus.StreamOptions{Replicas: e.cfg.NATS.Replicas}
+	if e.cfg.NATS.URL != "" {
+		b, err := natsbus.Connect(ctx, e.cfg.NATS.URL, natsbus.ConnectOptions{Streams: streams})
+		e.bus = b
+		return err
+	}
+	host, port, err := splitListen(e.cfg.NATS.Listen)
+	if err != nil {
+		return err
+	}
+	b, err := natsbus.Start(ctx, natsbus.Options{Dir: e.cfg.Path("nats"), Host: host, Port: port, Streams: streams, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	e.bus, e.natsURL = b, b.URL()
+	return nil
+}
+
+func (e *Engine) openStore(ctx context.Context, o Options) error {
+	options := clickhouse.Options{Database: e.cfg.ClickHouse.Database}
+	if e.cfg.ClickHouse.URL == "" {
+		s, engine, err := clickhouse.OpenEmbedded(ctx, e.cfg.Path("clickhouse"), embedded.Options{}, o.Progress, options)
+		if err != nil {
+			return err
+		}
+		e.store, e.engine = s, engine
+		return nil
+	}
+	u, err := url.Parse(e.cfg.ClickHouse.URL)
+	if err != nil {
+		return fmt.Errorf("clickhouse.url: %w", err)
+	}
+	password, _ := u.User.Password()
+	server := clickhouse.Server{Address: u.Host, Username: u.User.Username(), Password: password}
+	var s *clickhouse.Store
+	switch u.Scheme {
+	case "clickhouse":
+		s, err = clickhouse.OpenNative(ctx, server, options)
+	case "http":
+		s, err = clickhouse.OpenHTTP(ctx, server, options)
+	default:
+		err = fmt.Errorf("clickhouse.url: scheme %q; write clickhouse:// (native) or http://", u.Scheme)
+	}
+	if err != nil {
+		return err
+	}
+	e.store = s
+	return nil
+}
+
+// Close ends both engines. Everything acknowledged is on disk.
+func (e *Engine) Close() error { return errors.Join(e.store.Close(), e.bus.Close()) }
+
+// Bus is the log, for a host that publishes usage itself.
+func (e *Engine) Bus() bus.Bus { return e.bus }
+
+// Store is the tables, for a host that reads them.
+func (e *Engine) Store() store.Store { return e.store }
+
+// State publishes facts in order. Repeating a call after an error is safe: a repeated key counts once.
+func (e *Engine) State(ctx context.Context, facts ...fact.Fact) error {
+	return e.writer.State(ctx, facts)
+}
+
+// Declare says whose clock the log follows; the first call decides it for the life of the log.
+func (e *Engine) Declare(ctx context.Context, mode fact.ClockMode) error {
+	return e.writer.Declare(ctx, mode)
+}
+
+// Invoices lists what was issued, in order of number.
+func (e *Engine) Invoices(ctx context.Context) ([]store.Invoice, error) { return e.store.Invoices(ctx) }
+
+// Invoice finds one by its name, such as GH-000003, or by its number.
+func (e *Engine) Invoice(ctx context.Context, name string) (*bill.Document, error) {
+	rows, err := e.store.Invoices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if full := bill.InvoiceName(r.Series, r.Number); strings.EqualFold(full, name) || fmt.Sprint(r.Number) == name {
+			return bill.ParseDocument(r.Document)
+		}
+	}
+	return nil, fmt.Errorf("invoice %q was not issued; `gpuhour invoice list` shows what was", name)
+}
+
+// Preview is the bill of a contract's period so far, and the instant up to which it is complete. at lies in the period;
+// 0 is the current one.
+func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second) (*bill.Document, span.Second, error) {
+	look, period, err := rater.Look(ctx, e.bus, e.store, contractID, at)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := bill.Compute(look.Contracts, contractID, period, look.Totals)
+	if err != nil {
+		return nil, 0, err
+	}
+	return bill.NewDocument(s, nil, 0), look.At, nil
+}
+
+// Blocked lists the periods that could not close, each with its reason and remedy. It knows what this process decided.
+func (e *Engine) Blocked() []bill.Block { return e.invoice.Blocked() }
+
+// Counts are what this process's rater did.
+func (e *Engine) Counts() rater.Counts { return e.rater.Counts() }

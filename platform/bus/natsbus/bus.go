@@ -1,0 +1,269 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuhour/gpuhour/platform/bus"
+)
+
+const (
+	// requestTimeout bounds one request when the context allows longer. A server that syncs a batch
+	// on a slow disk needs a second or two.
+	requestTimeout = 10 * time.Second
+
+	// Wait asks the leader at these intervals; publications of this Bus wake it at once.
+	minPoll, maxPoll = 2 * time.Millisecond, 50 * time.Millisecond
+)
+
+// Bus implements bus.Bus on one connection.
+type Bus struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+
+	mu        sync.Mutex
+	idle      []*cursor     // the one idle for longest first
+	published chan struct{} // closed and replaced by every publication of this Bus
+	closed    chan struct{}
+	closeOnce sync.Once
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// ConnectOptions are for a server started elsewhere.
+type ConnectOptions struct {
+	Streams StreamOptions
+	// ExistingStreams leaves the streams alone, for a publisher whose permissions end at its subject.
+	ExistingStreams bool
+	// NATS is for credentials, TLS and the like.
+	NATS []nats.Option
+}
+
+// Connect dials the server at url and creates the streams, or checks those it finds. The server
+// should run with "sync_interval: always"; see the package comment.
+func Connect(ctx context.Context, url string, o ConnectOptions) (*Bus, error) {
+	b, err := dial(url, append([]nats.Option{nats.MaxReconnects(-1)}, o.NATS...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", url, err)
+	}
+	if o.ExistingStreams {
+		return b, nil
+	}
+	if err := b.ensureStreams(ctx, o.Streams); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// dial connects without a reconnect buffer: a publication kept there could reach the log long after
+// its caller was told that it failed.
+func dial(url string, options ...nats.Option) (*Bus, error) {
+	base := []nats.Option{nats.Name("gpuhour"), nats.ReconnectBufSize(-1)}
+	nc, err := nats.Connect(url, append(base, options...)...)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Bus{nc: nc, js: js, published: make(chan struct{}), closed: make(chan struct{})}, nil
+}
+
+// Close ends the connection. Reads in flight return ErrClosed, publications ErrAmbiguous as well.
+func (b *Bus) Close() error {
+	b.closeOnce.Do(func() {
+		close(b.closed)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, c := range b.idle {
+			c.close()
+		}
+		b.nc.Close()
+	})
+	return nil
+}
+
+// Last implements bus.Bus.
+func (b *Bus) Last(ctx context.Context, subject string) (bus.Message, error) {
+	stream, err := bus.CheckSubject(subject)
+	if err != nil {
+		return bus.Message{}, err
+	}
+	return b.last(ctx, stream, subject)
+}
+
+// LastSeq implements bus.Bus. It asks for the last message, not for the stream's state, because the
+// state runs ahead of the sync and into the middle of an atomic batch.
+func (b *Bus) LastSeq(ctx context.Context, stream string) (uint64, error) {
+	if err := bus.CheckStream(stream); err != nil {
+		return 0, err
+	}
+	for {
+		m, err := b.last(ctx, stream, ">")
+		if !errors.Is(err, bus.ErrNotFound) {
+			return m.Seq, err
+		}
+		state, err := b.state(ctx, stream)
+		if err != nil || state.Msgs == 0 { // nothing yet, or all of it archived
+			return state.LastSeq, err
+		}
+	}
+}
+
+// last reads the last message that matches filter through the stream's leader. (A direct get could
+// be answered by a follower that is behind.)
+func (b *Bus) last(ctx context.Context, stream, filter string) (bus.Message, error) {
+	var answer struct {
+		apiError
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	request := map[string]string{"last_by_subj": filter}
+	err := b.api(ctx, "STREAM.MSG.GET."+stream, request, &answer)
+	if isCode(err, jetstream.JSErrCodeMessageNotFound) {
+		return bus.Message{}, bus.ErrNotFound
+	}
+	if err != nil {
+		return bus.Message{}, fmt.Errorf("read last of %s in %s: %w", filter, stream, err)
+	}
+	m := bus.Message{
+		Stream: stream, Seq: answer.Message.Seq, Subject: answer.Message.Subject,
+		Data: answer.Message.Data, Time: answer.Message.Time.UTC(),
+	}
+	if len(answer.Message.Header) > 0 {
+		header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+		if err != nil {
+			return bus.Message{}, fmt.Errorf("read last of %s in %s: headers: %w", filter, stream, err)
+		}
+		m.Header = userHeader(header)
+	}
+	return m, nil
+}
+
+func (b *Bus) state(ctx context.Context, stream string) (jetstream.StreamState, error) {
+	var answer struct {
+		apiError
+		State jetstream.StreamState `json:"state"`
+	}
+	if err := b.api(ctx, "STREAM.INFO."+stream, nil, &answer); err != nil {
+		return jetstream.StreamState{}, fmt.Errorf("read state of %s: %w", stream, err)
+	}
+	return answer.State, nil
+}
+
+// Wait implements bus.Bus.
+func (b *Bus) Wait(ctx context.Context, stream string, after uint64) error {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
+		b.mu.Lock()
+		published := b.published
+		b.mu.Unlock()
+		if last, err := b.LastSeq(ctx, stream); err != nil || last > after {
+			return err
+		}
+		if err := b.pause(ctx, pause, published); err != nil {
+			return err
+		}
+	}
+}
+
+// pause returns early when early is closed, with an error when ctx or the bus ends.
+func (b *Bus) pause(ctx context.Context, d time.Duration, early <-chan struct{}) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-early:
+	case <-timer.C:
+	case <-b.closed:
+		return bus.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (b *Bus) alive(ctx context.Context) error {
+	select {
+	case <-b.closed:
+		return bus.ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// wake ends the pauses of Wait.
+func (b *Bus) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.published)
+	b.published = make(chan struct{})
+}
+
+// apiError is embedded in every answer of the JetStream API.
+type apiError struct {
+	Error *jetstream.APIError `json:"error"`
+}
+
+func (e apiError) failure() *jetstream.APIError { return e.Error }
+
+// api asks the JetStream API and decodes its answer, or returns its error.
+func (b *Bus) api(ctx context.Context, verb string, request any, answer interface{ failure() *jetstream.APIError }) error {
+	var data []byte
+	if request != nil {
+		var err error
+		if data, err = json.Marshal(request); err != nil {
+			return err
+		}
+	}
+	reply, err := b.request(ctx, &nats.Msg{Subject: "$JS.API." + verb, Data: data})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply.Data, answer); err != nil {
+		return fmt.Errorf("answer of %s: %w", verb, err)
+	}
+	if e := answer.failure(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// request returns ErrClosed after Close and the context's error when that ended.
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	reply, err := b.nc.RequestMsgWithContext(limited, m)
+	return reply, b.explain(ctx, err)
+}
+
+func (b *Bus) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrConnectionClosed) || b.nc.IsClosed():
+		return bus.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no answer from the NATS server within %s: is JetStream on, and has its stream a leader?: %w", requestTimeout, err)
+	}
+	return err
+}
+
+func isCode(err error, code jetstream.ErrorCode) bool {
+	var e *jetstream.APIError
+	return errors.As(err, &e) && e.ErrorCode == code
+}

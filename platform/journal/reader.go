@@ -1,0 +1,245 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/codec"
+)
+
+// chunk is how many messages one read asks for.
+const chunk = 1000
+
+// Position is where a reader stands: after the block of that tick.
+type Position struct {
+	Block    uint64
+	FactsSeq uint64
+	At       span.Second
+}
+
+// ErrClock is time that breaks the log's declared clock; a person mends it with clock.resumed.v1.
+var ErrClock = errors.New("the tick breaks the log's clock; if the time is right, state clock.resumed.v1")
+
+// Reader gives blocks in order. After an error it is thrown away.
+type Reader struct {
+	bus       bus.Bus
+	ticksOnly bool
+	mode      fact.ClockMode
+	pos       Position
+	read      uint64 // last usage position read
+	buffer    []bus.Message
+	factsRead uint64
+	facts     []bus.Message
+	block     meter.Block // what was met since the last tick
+}
+
+// Open reads on after a position; the zero Position is the start of the log.
+func Open(b bus.Bus, pos Position) *Reader {
+	return &Reader{bus: b, pos: pos, read: pos.Block, factsRead: pos.FactsSeq}
+}
+
+// OpenTicks reads only ticks and facts: blocks have no usage.
+func OpenTicks(b bus.Bus, pos Position) *Reader {
+	r := Open(b, pos)
+	r.ticksOnly = true
+	return r
+}
+
+// Next gives the next whole block and the digest of its tick, or false when the log holds none yet.
+func (r *Reader) Next(ctx context.Context) (meter.Block, fact.Hash, bool, error) {
+	for {
+		m, ok, err := r.usage(ctx)
+		if err != nil || !ok {
+			return meter.Block{}, fact.Hash{}, false, err
+		}
+		if m.Subject != bus.Tick {
+			r.take(m)
+			continue
+		}
+		block, err := r.tick(ctx, m)
+		if err != nil {
+			return meter.Block{}, fact.Hash{}, false, fmt.Errorf("read block %d: %w", m.Seq, err)
+		}
+		return block, TickDigest(m), true, nil
+	}
+}
+
+// TickDigest is the hash of a tick as stored: sequence, subject and body.
+func TickDigest(m bus.Message) fact.Hash {
+	return sha256.Sum256(append([]byte(strconv.FormatUint(m.Seq, 10)+"\x00"+m.Subject+"\x00"), m.Data...))
+}
+
+func (r *Reader) usage(ctx context.Context) (m bus.Message, ok bool, err error) {
+	if len(r.buffer) == 0 {
+		if r.ticksOnly {
+			r.buffer, err = r.bus.ReadSubject(ctx, bus.Usage, bus.Tick, r.read, chunk)
+		} else {
+			r.buffer, err = r.bus.Read(ctx, bus.Usage, r.read, chunk)
+		}
+		if err != nil || len(r.buffer) == 0 {
+			return bus.Message{}, false, err
+		}
+	}
+	m, r.buffer = r.buffer[0], r.buffer[1:]
+	r.read = m.Seq
+	return m, true, nil
+}
+
+// take decodes a batch; one that cannot be taken is quarantined, never dropped.
+func (r *Reader) take(m bus.Message) {
+	b, q := codec.DecodeBatch(m)
+	if q != nil {
+		r.block.Quarantined = append(r.block.Quarantined, meter.Quarantined{Seq: m.Seq, Quarantine: *q})
+		return
+	}
+	r.block.Usage = append(r.block.Usage, meter.UsageMessage{Seq: m.Seq, Batch: b})
+}
+
+func (r *Reader) tick(ctx context.Context, m bus.Message) (meter.Block, error) {
+	t, err := codec.DecodeTick(m)
+	if err != nil {
+		return meter.Block{}, err
+	}
+	if t.At < r.pos.At || t.FactsSeq < r.pos.FactsSeq {
+		return meter.Block{}, fmt.Errorf("tick {F %d, T %v} goes back from {F %d, T %v}: %w", t.FactsSeq, t.At, r.pos.FactsSeq, r.pos.At, ErrClock)
+	}
+	block := r.block
+	r.block = meter.Block{}
+	block.Seq, block.FactsSeq, block.At = m.Seq, t.FactsSeq, t.At
+	if block.Facts, err = r.factsUpTo(ctx, t.FactsSeq); err != nil {
+		return meter.Block{}, err
+	}
+	if err := r.checkClock(m, block); err != nil {
+		return meter.Block{}, err
+	}
+	r.pos = Position{Block: block.Seq, FactsSeq: block.FactsSeq, At: block.At}
+	return block, nil
+}
+
+// factsUpTo reads the facts after the last block's up to F. A tick never names facts that are not in the log.
+func (r *Reader) factsUpTo(ctx context.Context, last uint64) ([]fact.Fact, error) {
+	var out []fact.Fact
+	for r.pos.FactsSeq+uint64(len(out)) < last {
+		if len(r.facts) == 0 {
+			var err error
+			if r.facts, err = r.bus.Read(ctx, bus.Facts, r.factsRead, chunk); err != nil {
+				return nil, err
+			}
+			if len(r.facts) == 0 {
+				return nil, fmt.Errorf("the tick names facts up to %d, the log ends at %d: it was restored from an older copy", last, r.factsRead)
+			}
+		}
+		m := r.facts[0]
+		r.facts = r.facts[1:]
+		r.factsRead = m.Seq
+		f, err := codec.DecodeFact(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Wall clock bounds, in seconds (design page 2, Ticks).
+const (
+	wallSkewSeconds = 5
+	wallJumpSeconds = 3600
+)
+
+// checkClock holds a tick against the log's first fact: a scripted clock only grows, a wall clock agrees with the server's
+// stamps and does not jump unless a person said so.
+func (r *Reader) checkClock(m bus.Message, b meter.Block) error {
+	resumed := false
+	for _, f := range b.Facts {
+		switch body := f.Body.(type) {
+		case *fact.ClockDeclared:
+			if r.mode == "" {
+				r.mode = body.Mode
+			}
+		case *fact.TimeResumed:
+			resumed = true
+		}
+	}
+	if r.mode == "" && r.pos.FactsSeq > 0 {
+		mode, err := declaredMode(context.Background(), r.bus)
+		if err != nil {
+			return err
+		}
+		r.mode = mode
+	}
+	if r.mode != fact.Wall {
+		return nil
+	}
+	skew := int64(b.At) - m.Time.Unix()
+	if skew > wallSkewSeconds || skew < -wallSkewSeconds {
+		return fmt.Errorf("T %v is %d s off the server's stamp: %w", b.At, skew, ErrClock)
+	}
+	if r.pos.At > 0 && b.At-r.pos.At > wallJumpSeconds && !resumed {
+		return fmt.Errorf("T jumps from %v to %v: %w", r.pos.At, b.At, ErrClock)
+	}
+	return nil
+}
+
+// declaredMode reads the log's first fact.
+func declaredMode(ctx context.Context, b bus.Bus) (fact.ClockMode, error) {
+	first, err := b.Read(ctx, bus.Facts, 0, 1)
+	if err != nil {
+		return "", err
+	}
+	if len(first) == 0 {
+		return "", nil
+	}
+	f, err := codec.DecodeFact(first[0])
+	if err != nil {
+		return "", err
+	}
+	declared, ok := f.Body.(*fact.ClockDeclared)
+	if !ok {
+		return "", fmt.Errorf("the log's first fact is %s, not %s", f.Body.Type(), fact.TypeClockDeclared)
+	}
+	return declared.Mode, nil
+}
+
+// History reads facts 1 to last, for a service that starts, and the usage after floor up to and including block.
+func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.Fact, []meter.UsageMessage, error) {
+	r := Open(b, Position{})
+	facts, err := r.factsUpTo(ctx, last)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read facts up to %d: %w", last, err)
+	}
+	r.read = floor
+	for r.read < block {
+		m, ok, err := r.usage(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read usage from %d to %d: %w", floor, block, err)
+		}
+		if !ok {
+			return nil, nil, fmt.Errorf("read usage from %d to %d: the stream ends at %d: it was restored from an older copy", floor, block, r.read)
+		}
+		if m.Subject != bus.Tick && m.Seq <= block {
+			r.take(m)
+		}
+	}
+	return facts, r.block.Usage, nil
+}
+
+// CheckTick stops a service whose saved position is not in this log: rewound, replaced or restored from an older copy.
+func CheckTick(ctx context.Context, b bus.Bus, block uint64, digest fact.Hash) error {
+	messages, err := b.Read(ctx, bus.Usage, block-1, 1)
+	if err != nil {
+		return fmt.Errorf("check position %d: %w", block, err)
+	}
+	if len(messages) == 0 || messages[0].Seq != block || TickDigest(messages[0]) != digest {
+		return fmt.Errorf("check position %d: the log does not hold the tick that the tables stand on; it was rewound or replaced. "+
+			"Restore the log, or start with an empty table directory to rebuild from this log", block)
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package run owns how a service's Step is repeated: again at once while there is work, then when the log moves, and after
+// an error with growing patience. Crash-only: a Step that failed boots anew by itself.
+package run

@@ -1,0 +1,16 @@
+// Package clickhouse owns the store in ClickHouse: the statements, the order of effects of a put, and bringing the
+// tables of schemas/clickhouse to this version. The engine in this process, its unix socket, and a server by HTTP or
+// by the native protocol are four ways to open one Store.
+//
+// It does not own the engine (embedded), retries, or meaning. An error leaves the caller to start again from
+// Progress; nothing here tries twice. It writes to one server: replicated tables need another DDL.
+//
+// Why a put counts once. All rows of a table in a put are one insert, one block and one part: the engine stores them
+// whole or not at all, and they are on disk when it answers. Progress is put last, a boot deletes the rows above it,
+// and that delete is on disk before the next put. Two cases remain, and a deduplication token settles both: an insert
+// whose sender gave up can land late, before or after the same rows are put again, and is dropped as a repeat; but
+// rows that were deleted and are put again must not be. So a token holds the number of deletes from its table
+// (table trim). The token only guards: a put that is repeated without Trim is the caller's mistake.
+//
+// Why no sum wraps: every sum adds in 128 bits, and one that does not fit 64 bits is an error.
+package clickhouse

@@ -1,0 +1,120 @@
+package collector_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/spool"
+)
+
+const start = span.Second(1_767_196_800) // 2025-12-31T16:00:00Z, a whole minute
+
+func block(t *testing.T, b usage.Batch, i int) usage.Block {
+	t.Helper()
+	var out usage.Block
+	check(t, out.Decode(b.Blocks[i]))
+	return out
+}
+
+func reading(device string, busy collector.Metric) collector.Reading {
+	lost := collector.Unknown(usage.ReasonNotAvailable)
+	return collector.Reading{Device: device, Busy: busy, Memory: lost, Power: lost, Energy: lost, Throttle: lost}
+}
+
+func TestABatchHasTenSecondsOfOneMinute(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Boot: "b", Run: 3, Previous: spool.Name{Run: 2, Seq: 40}})
+	var got []usage.Batch
+	for at := start + 55; at < start+73; at++ {
+		got = r.Record(at, []collector.Reading{reading("g1", collector.Known(7)), reading("g0", collector.Known(5))}, false, got)
+	}
+	equal(t, 2, len(got))
+	got = r.Stop(got)
+	got = r.Stop(got)
+	equal(t, 3, len(got))
+	for i, spoken := range []span.SecondMask{0b11111 << 55, 0x3ff, 0b111 << 10} {
+		b := got[i]
+		check(t, b.Validate())
+		check(t, b.ValidateBlocks())
+		equal(t, spoken, b.Spoken)
+		equal(t, uint64(i+1), b.Seq)
+		equal(t, "g0", block(t, b, 0).Device)
+		equal(t, spoken, block(t, b, 1).Seen)
+		equal(t, uint8(7), block(t, b, 1).Busy[spoken.First()])
+	}
+	equal(t, [4]uint64{2, 40, 0, 0}, [4]uint64{got[0].PreviousRun, got[0].PreviousSeq, got[1].PreviousRun, got[1].PreviousSeq})
+}
+
+func TestFailedIsSpokenForAndSleptIsNot(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	one := []collector.Reading{reading("g0", collector.Known(5))}
+	r.Record(start, one, false, nil)
+	r.Record(start+1, nil, true, nil)
+	r.Record(start+3, one, false, nil)
+	b := r.Stop(nil)[0]
+	equal(t, span.SecondMask(0b1011), b.Spoken)
+	equal(t, span.SecondMask(0b1001), block(t, b, 0).Seen)
+	next := r.Record(start+20, nil, true, nil) // a batch of nothing but a failure
+	b = r.Stop(next)[0]
+	equal(t, 0, len(b.Blocks))
+	check(t, b.Validate())
+}
+
+func TestUnknownIsNotZero(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	unreadable := reading("g0", collector.Unknown(usage.ReasonNotSupported))
+	unreadable.Power = collector.Known(300)
+	unreadable.Faults = []usage.Fault{{Kind: usage.FaultXID, Code: 79}}
+	r.Record(start+2, []collector.Reading{unreadable, reading("g1", collector.Unknown(usage.ReasonLost))}, false, nil)
+	b := r.Stop(nil)[0]
+	g0, g1 := block(t, b, 0), block(t, b, 1)
+	equal(t, span.Bit(2), g0.Seen)
+	equal(t, uint8(usage.BusyUnknown), g0.Busy[2])
+	equal(t, usage.ReasonNotSupported, g0.Reason)
+	equal(t, span.SecondMask(0), g0.Memory.Known|g0.Energy.Known)
+	equal(t, []usage.Fault{{Second: 2, Kind: usage.FaultXID, Code: 79}}, g0.Faults)
+	equal(t, span.SecondMask(0), g1.Seen) // nothing answered: not seen, with the reason
+	equal(t, usage.ReasonLost, g1.Reason)
+}
+
+func TestWhatNoBatchCanCarryIsCounted(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	noisy := reading("g0", collector.Known(130))
+	noisy.Faults = make([]usage.Fault, usage.MaxFaults+2)
+	for i := range noisy.Faults {
+		noisy.Faults[i].Kind = usage.FaultXID
+	}
+	r.Record(start, []collector.Reading{reading("", collector.Known(1)), reading("\xff", collector.Known(1)), noisy}, false, nil)
+	b := r.Stop(nil)[0]
+	check(t, b.ValidateBlocks())
+	equal(t, uint8(100), block(t, b, 0).Busy[0])
+	equal(t, uint64(4), r.Dropped())
+}
+
+// TestClock draws any walk of the clock, back and forth: every second it touched is there with the value that was
+// measured first, and sequences have no gap.
+func TestClock(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+		want := map[second]uint8{}
+		var got []usage.Batch
+		at := start
+		for i := range rapid.IntRange(1, 60).Draw(rt, "samples") {
+			at += span.Second(rapid.SampledFrom([]int{1, 1, 1, 1, 0, 3, 17, 70, -1, -12, -61}).Draw(rt, "step"))
+			got = r.Record(at, []collector.Reading{reading("g0", collector.Known(int64(i)))}, false, got)
+			if _, ok := want[second{"g0", at}]; !ok {
+				want[second{"g0", at}] = uint8(i)
+			}
+		}
+		got = r.Stop(got)
+		for i := range got {
+			if got[i].Seq != uint64(i+1) || got[i].Spoken.Count() > collector.FlushSeconds {
+				rt.Fatalf("batch %d has sequence %d and %d seconds", i, got[i].Seq, got[i].Spoken.Count())
+			}
+		}
+		equal(t, want, counted(t, got))
+	})
+}

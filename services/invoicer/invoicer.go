@@ -1,0 +1,233 @@
+package invoicer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/codec"
+	"github.com/gpuhour/gpuhour/platform/journal"
+	"github.com/gpuhour/gpuhour/platform/store"
+)
+
+// Invoicer is one pump. It is not safe for concurrent use.
+type Invoicer struct {
+	bus    bus.Bus
+	store  store.Store
+	writer *journal.Writer
+	series string
+	grace  int64
+
+	state   *bill.Invoicer // nil before boot and after an error
+	reader  *journal.Reader
+	done    int // cuts that were worked through
+	blocked []bill.Block
+}
+
+// New is an invoicer for one series of numbers; grace in seconds is the provider's default. It boots at its first Step.
+func New(b bus.Bus, s store.Store, series string, grace int64) *Invoicer {
+	return &Invoicer{bus: b, store: s, writer: journal.NewWriter(b), series: series, grace: grace}
+}
+
+// Blocked lists the periods that the last cut could not close, with the reason.
+func (i *Invoicer) Blocked() []bill.Block { return i.blocked }
+
+// NextDue is when the next period falls due after an instant, for a scripted clock to stop at.
+func (i *Invoicer) NextDue(after span.Second) span.Second {
+	if i.state == nil {
+		return span.Open
+	}
+	return i.state.NextDue(after)
+}
+
+// Step takes one tick: its facts, then what they allow to decide. After an error the next Step boots anew.
+func (i *Invoicer) Step(ctx context.Context) (worked bool, err error) {
+	defer func() {
+		if err != nil {
+			i.state = nil
+		}
+	}()
+	if i.state == nil {
+		worked, err = i.boot(ctx)
+		if err != nil {
+			return false, fmt.Errorf("start invoicer: %w", err)
+		}
+		if worked {
+			return true, i.decide(ctx)
+		}
+	}
+	block, _, ok, err := i.reader.Next(ctx)
+	if err != nil || !ok {
+		return false, err
+	}
+	for _, f := range block.Facts {
+		if err := i.take(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	i.state.Tick(block.At)
+	return true, i.decide(ctx)
+}
+
+// boot folds the facts up to the last tick; nothing is decided for ticks that passed meanwhile but the last one.
+func (i *Invoicer) boot(ctx context.Context) (bool, error) {
+	i.state, i.done = bill.NewInvoicer(i.series, i.grace), 0
+	m, err := i.bus.Last(ctx, bus.Tick)
+	if errors.Is(err, bus.ErrNotFound) {
+		i.reader = journal.OpenTicks(i.bus, journal.Position{})
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	t, err := codec.DecodeTick(m)
+	if err != nil {
+		return false, err
+	}
+	facts, _, err := journal.History(ctx, i.bus, t.FactsSeq, m.Seq, m.Seq)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range facts {
+		if err := i.take(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	i.state.Tick(t.At)
+	i.reader = journal.OpenTicks(i.bus, journal.Position{Block: m.Seq, FactsSeq: t.FactsSeq, At: t.At})
+	return true, nil
+}
+
+// take folds a fact; an issued invoice is also projected for people and SQL.
+func (i *Invoicer) take(ctx context.Context, f fact.Fact) error {
+	i.state.Apply(f)
+	issued, ok := f.Body.(*fact.InvoiceIssued)
+	if !ok {
+		return nil
+	}
+	row, err := Project(issued)
+	if err != nil {
+		return err
+	}
+	return i.store.PutInvoice(ctx, row)
+}
+
+// decide works through finished cuts, then asks for the next one.
+func (i *Invoicer) decide(ctx context.Context) error {
+	cuts := i.state.Cuts()
+	for ; i.done < len(cuts); i.done++ {
+		var before uint64
+		if i.done > 0 {
+			before = cuts[i.done-1].Block
+		}
+		if err := i.work(ctx, cuts[i.done], before); err != nil {
+			return fmt.Errorf("close at cut %s: %w", cuts[i.done].Cut, err)
+		}
+	}
+	if request := i.state.DecideCut(); request != nil {
+		f := fact.Fact{Key: "cut.requested/" + request.Cut, Body: request}
+		if err := i.writer.Claim(ctx, 0, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work closes what is due at a cut, then corrects what changed since the cut before.
+func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error {
+	i.blocked = nil
+	due := i.state.DueAt(cut)
+	if len(due) > 0 {
+		refusals, err := i.store.OpenRefusals(ctx, cut.Block)
+		if err != nil {
+			return err
+		}
+		for _, d := range due {
+			if err := i.close(ctx, d, cut, refusals); err != nil {
+				return err
+			}
+		}
+	}
+	changed, err := i.store.ChangedPeriods(ctx, before, cut.Block)
+	if err != nil {
+		return err
+	}
+	for _, p := range changed {
+		if err := i.correct(ctx, p, cut); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals []meter.Refusal) error {
+	totals, err := i.store.PeriodTotals(ctx, d.Contract, d.Period.From, cut.Block)
+	if err != nil {
+		return err
+	}
+	uncontracted, err := i.store.UncontractedTotals(ctx, d.Customer, d.Period, cut.Block)
+	if err != nil {
+		return err
+	}
+	if b := i.state.Check(d, cut, totals, uncontracted, refusals); b != nil {
+		i.blocked = append(i.blocked, *b)
+		return nil
+	}
+	statement, err := bill.Compute(i.state.Contracts(), d.Contract, d.Period, totals)
+	if err != nil {
+		return err
+	}
+	return i.issue(ctx, d.Period, 1, cut, bill.NewDocument(statement, nil, 1))
+}
+
+// correct issues the difference between what is known at a cut and all that was billed before, if there is one.
+func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) error {
+	n, block := i.state.Closed(p.Contract, p.PeriodStart)
+	if n == 0 || block >= cut.Block {
+		return nil
+	}
+	v, ok := i.state.Contracts().InForce(p.Contract, p.PeriodStart)
+	if !ok {
+		return fmt.Errorf("correct %s: no version is in force at %v", p.Contract, p.PeriodStart)
+	}
+	period := v.Contract.Period(p.PeriodStart).Span
+	var statements [2]*bill.Statement
+	for k, at := range [2]uint64{cut.Block, block} {
+		totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, at)
+		if err != nil {
+			return err
+		}
+		if statements[k], err = bill.Compute(i.state.Contracts(), p.Contract, period, totals); err != nil {
+			return err
+		}
+	}
+	d := bill.NewDocument(statements[0], statements[1], n+1)
+	if len(d.Lines) == 0 {
+		return nil
+	}
+	return i.issue(ctx, period, n+1, cut, d)
+}
+
+// issue publishes the closing and its invoice as one: the closing is claimed, the number compared.
+func (i *Invoicer) issue(ctx context.Context, period span.Span, n int, cut bill.Cut, d *bill.Document) error {
+	closed, issued, err := i.state.Issue(period, n, cut, d)
+	if err != nil {
+		return err
+	}
+	_, last := i.state.Number()
+	first := fact.Fact{Key: "period.closed/" + closed.Key(), Body: closed}
+	second := fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued}
+	seq, err := i.writer.ClaimBoth(ctx, first, 0, second, last)
+	if err != nil {
+		return err
+	}
+	first.Seq, second.Seq = seq-1, seq
+	i.state.Apply(first)
+	i.state.Apply(second)
+	return nil
+}

@@ -6,30 +6,42 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// Advance moves a scripted clock: it publishes the tick and lets every service work until all rest, publishing further
-// ticks for the facts they decide. Time then stands at at, and what was due is closed or blocked with its reason.
+// Tick publishes the time of a scripted clock, after everything that was published before it. Nothing is worked on.
+func (e *Engine) Tick(ctx context.Context, at span.Second) error {
+	_, err := e.writer.Tick(ctx, at)
+	return err
+}
+
+// Pump lets every service work on the ticks published so far until all rest. Like Tick and Advance it is for a process
+// that does not Serve.
+func (e *Engine) Pump(ctx context.Context) error {
+	for worked := true; worked; {
+		worked = false
+		for _, step := range []func(context.Context) (bool, error){e.rater.Step, e.invoice.Step, e.alert.Step} {
+			did, err := step(ctx)
+			if err != nil {
+				return err
+			}
+			worked = worked || did
+		}
+	}
+	return nil
+}
+
+// Advance moves a scripted clock and settles: it ticks and pumps, and ticks again for the facts the services decided,
+// until nothing moves. Time then stands at at, and what was due is closed, or blocked with its reason.
 func (e *Engine) Advance(ctx context.Context, at span.Second) error {
 	for {
-		if _, err := e.writer.Tick(ctx, at); err != nil {
+		moved, err := e.writer.Tick(ctx, at)
+		if err != nil {
 			return err
 		}
-		for worked := true; worked; {
-			worked = false
-			for _, step := range []func(context.Context) (bool, error){e.rater.Step, e.invoice.Step, e.alert.Step} {
-				did, err := step(ctx)
-				if err != nil {
-					return err
-				}
-				worked = worked || did
-			}
-		}
-		moved, err := e.writer.Tick(ctx, at)
-		if err != nil || !moved {
+		if err := e.Pump(ctx); err != nil || !moved {
 			return err
 		}
 	}
 }
 
 // NextDue is when the next billing period falls due after an instant; span.Open when none does. A scripted clock stops
-// there, so that a close knows what was known then and no more.
+// there, so that a close knows what was known then and no more. It is known once the contract's fact was pumped.
 func (e *Engine) NextDue(after span.Second) span.Second { return e.invoice.NextDue(after) }

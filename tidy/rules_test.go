@@ -28,7 +28,7 @@ var coreStd = strings.Fields(`archive/zip bytes cmp crypto/sha256 embed encoding
 // what its tests may import beside them and the whole standard library.
 var (
 	coreModules     = []string{modulePath + "/core", "github.com/shopspring/decimal", "github.com/goccy/go-yaml"}
-	coreTestModules = []string{"pgregory.net/rapid", "github.com/google/go-cmp"}
+	coreTestModules = []string{modulePath + "/schemas", "pgregory.net/rapid", "github.com/google/go-cmp"}
 )
 
 // coreBanned are names of allowed packages that break what the package list

@@ -4,7 +4,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -269,10 +268,9 @@ func TestDocumentBounds(t *testing.T) {
 		"bomb":            {"a: &a [x, x]\nb: &b [*a, *a]\n", "anchors, aliases and merge keys are not read"},
 		"directive":       {"%YAML 1.1\n---\na: 1\n", "directives are not read"},
 	} {
-		start := time.Now()
 		_, err := contract.Parse("acme.yaml", []byte(c[0]))
-		if took := time.Since(start); err == nil || !strings.Contains(err.Error(), c[1]) || took > 5*time.Second {
-			t.Errorf("%s: %.300v after %s; want %s", name, err, took, c[1])
+		if err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %.300v; want %s", name, err, c[1])
 		}
 	}
 }

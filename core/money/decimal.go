@@ -14,6 +14,8 @@ import (
 const (
 	MaxDigits   = 38 // digits written, before and after the point
 	MaxExponent = 18 // absolute value of the power of ten that the last digit stands for
+
+	maxBytes = MaxDigits + len("-.e+18")
 )
 
 // ParseDecimal reads a decimal such as "-12.50" or "1.5e3" exactly. The text is checked against the bounds before any
@@ -66,6 +68,9 @@ func PercentText(factor *big.Rat) string {
 // checkDecimal accepts -?digits[.digits][e[+-]digits] within the bounds and without idle leading zeros, which some
 // readers take for octal.
 func checkDecimal(text string) error {
+	if len(text) > maxBytes {
+		return fmt.Errorf("%s is longer than a number of %d digits can be", quote(text), MaxDigits)
+	}
 	mantissa, exponent, hasExponent := cutExponent(strings.TrimPrefix(text, "-"))
 	whole, fraction, hasPoint := strings.Cut(mantissa, ".")
 	switch {

@@ -77,7 +77,11 @@ func TestEveryRounding(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
-	if _, err := money.ParseRounding("half_up"); err == nil {
+	var back money.Rounding
+	if text, err := json.Marshal(money.Up); err != nil || json.Unmarshal(text, &back) != nil || back != money.Up {
+		t.Errorf("up came back as %s", back)
+	}
+	if err := json.Unmarshal([]byte(`"half_up"`), &back); err == nil {
 		t.Error("half_up was accepted")
 	}
 }
@@ -184,6 +188,10 @@ func TestMixingCurrenciesBreaksAnAssertion(t *testing.T) {
 		if must.Catch(f) == nil {
 			t.Errorf("%s went through", name)
 		}
+	}
+	one := usd.Round(money.Up)
+	if one.Equal(cny.Round(money.Up)) || !one.Equal(one) || one.Cmp(one.Neg()) != 1 || one.Currency() != usd.Currency() {
+		t.Error("rounded amounts compare wrongly")
 	}
 	if usd.Equal(cny) || !(money.Amount{}).Equal(money.Amount{}) {
 		t.Error("Equal is wrong across currencies")

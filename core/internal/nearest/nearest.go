@@ -1,6 +1,3 @@
-// Package nearest owns "did you mean": the known name closest to one that is not known.
-//
-// It does not own any list of names.
 package nearest
 
 // longest bounds the words compared, so that a giant text costs nothing.

@@ -16,8 +16,8 @@ const invoiceColumns = "series, number, customer, contract, closing, currency, t
 // PutInvoice implements store.Store. It reads before it writes, so that a repeat adds no row that a person would sum.
 func (s *Store) PutInvoice(ctx context.Context, row store.Invoice) error {
 	what := fmt.Sprintf("put invoice %s %d", row.Series, row.Number)
-	s.epochs.mu.Lock() // one at a time: the read below must see what another call wrote
-	defer s.epochs.mu.Unlock()
+	s.writing.Lock() // one at a time: the read below must see what another call wrote
+	defer s.writing.Unlock()
 	found, same := false, false
 	var document string
 	err := s.query(ctx, []any{&document}, func() error {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -35,9 +36,12 @@ type Server struct {
 
 // Store is the store in ClickHouse. It is safe for concurrent reads; one process puts and trims.
 type Store struct {
-	conn   driver.Conn
-	epochs epochs
-	after  func() // what Close ends besides the connections
+	conn    driver.Conn
+	after   func()     // what Close ends besides the connections
+	writing sync.Mutex // held by Put, Trim and PutInvoice from their first statement to their last
+	// epochs count, by table, the times that rows were deleted. They are part of each token, because rows that were
+	// deleted and are put again with the same token would be dropped as a repeat, and be lost.
+	epochs map[string]uint64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -116,7 +120,7 @@ func Open(ctx context.Context, client *clickhouse.Options, o Options) (*Store, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to database %s: %w", o.Database, err)
 	}
-	s := &Store{conn: conn, after: func() {}}
+	s := &Store{conn: conn, after: func() {}, epochs: map[string]uint64{}}
 	if err := s.loadEpochs(ctx); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("open the store in database %s: %w", o.Database, err)

@@ -12,19 +12,11 @@ import (
 	"github.com/gpuhour/gpuhour/platform/store"
 )
 
-// epochs count, by table, the times that rows were deleted. They are part of each token, because rows that were
-// deleted and are put again with the same token would be dropped as a repeat, and be lost.
-type epochs struct {
-	mu sync.Mutex
-	of map[string]uint64
-}
-
 func (s *Store) loadEpochs(ctx context.Context) error {
-	s.epochs.of = map[string]uint64{}
 	var name string
 	var n uint64
 	return s.query(ctx, []any{&name, &n}, func() error {
-		s.epochs.of[name] = n
+		s.epochs[name] = n
 		return nil
 	}, "SELECT table_name, count() FROM trim GROUP BY table_name")
 }
@@ -36,8 +28,8 @@ func (s *Store) Put(ctx context.Context, p store.Put) error {
 	if err := p.Check(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	s.epochs.mu.Lock()
-	defer s.epochs.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if err := s.putRows(ctx, p); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -59,7 +51,7 @@ func (s *Store) putRows(ctx context.Context, p store.Put) error {
 		}
 		first, last := p.Outcomes[0].Block, p.Outcomes[len(p.Outcomes)-1].Block
 		wg.Go(func() {
-			failed[i] = s.insert(ctx, t, token(t, s.epochs.of[t.name], first, last, rows), rows)
+			failed[i] = s.insert(ctx, t, token(t, s.epochs[t.name], first, last, rows), rows)
 		})
 	}
 	wg.Wait()
@@ -90,8 +82,8 @@ func (s *Store) insert(ctx context.Context, t table, token string, rows [][]any)
 
 // Trim implements store.Store. It costs one small read a table when there is nothing to delete.
 func (s *Store) Trim(ctx context.Context, block uint64) error {
-	s.epochs.mu.Lock()
-	defer s.epochs.mu.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	for _, t := range rowTables() {
 		if err := s.trim(ctx, t.name, block); err != nil {
 			return fmt.Errorf("delete rows of %s above block %d: %w", t.name, block, err)
@@ -109,7 +101,7 @@ func (s *Store) trim(ctx context.Context, name string, block uint64) error {
 	if err := s.insert(ctx, table{"trim", "table_name, block, rows"}, "", [][]any{{name, block, above}}); err != nil {
 		return err
 	}
-	s.epochs.of[name]++
+	s.epochs[name]++
 	waiting := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
 	if err := s.conn.Exec(waiting, "DELETE FROM "+name+" WHERE block > {block:UInt64}", clickhouse.Named("block", block)); err != nil {
 		return err

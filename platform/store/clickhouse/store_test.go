@@ -22,7 +22,7 @@ import (
 
 // startEngine opens the real engine over a directory of the test. A process holds one directory at a time, so no test
 // of this package is parallel.
-func startEngine(t *testing.T, dir string) *embedded.Engine {
+func startEngine(t testing.TB, dir string) *embedded.Engine {
 	t.Helper()
 	path, err := embedded.Library(t.Context(), nil)
 	if err == nil {

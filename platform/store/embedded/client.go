@@ -47,7 +47,7 @@ func SocketOptions(path string) *clickhouse.Options {
 // is replaced, one that answers is not. Call it after Open: the data directory's lock decides who may serve.
 func Listen(path string) (net.Listener, error) {
 	if conn, err := net.Dial("unix", path); err == nil {
-		conn.Close()
+		_ = conn.Close()
 		return nil, fmt.Errorf("listen on %s: another process answers there", path)
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
@@ -62,7 +62,7 @@ func Listen(path string) (net.Listener, error) {
 	}
 	// Until this line the mode is the process's umask, which by custom lets nobody else write, so connect.
 	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, fmt.Errorf("make the socket private: %w", err)
 	}
 	return l, nil
@@ -84,7 +84,7 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		server.Close()
+		_ = server.Close()
 		return fmt.Errorf("stop serving the engine on %s with requests still running: %w", l.Addr(), err)
 	}
 	return nil

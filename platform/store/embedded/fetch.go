@@ -62,7 +62,7 @@ func (f fetcher) lock(ctx context.Context) (unlock func(), err error) {
 	for {
 		ok, err := tryLock(file)
 		if err != nil {
-			file.Close()
+			_ = file.Close()
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
 		if ok {
@@ -72,7 +72,7 @@ func (f fetcher) lock(ctx context.Context) (unlock func(), err error) {
 		select {
 		case <-time.After(f.tick):
 		case <-ctx.Done():
-			file.Close()
+			_ = file.Close()
 			return nil, fmt.Errorf("wait for the process that fetches it: %w", ctx.Err())
 		}
 	}
@@ -199,11 +199,11 @@ func writeSynced(path string, from io.Reader) error {
 		return err
 	}
 	if _, err := io.Copy(file, from); err != nil {
-		file.Close()
+		_ = file.Close()
 		return err
 	}
 	if err := file.Sync(); err != nil {
-		file.Close()
+		_ = file.Close()
 		return err
 	}
 	return file.Close()

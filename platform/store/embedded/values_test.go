@@ -128,13 +128,18 @@ func BenchmarkInsert(b *testing.B) {
 	conn := fresh(b, Options{Handles: 2})
 	do(b, conn, "CREATE TABLE t (id UInt64, l LowCardinality(String), d Decimal(38, 12), f FixedString(60), t DateTime) ENGINE = MergeTree ORDER BY id")
 	device, amount, at := strings.Repeat("d", 60), decimal.RequireFromString("-0.0171"), time.Unix(1_800_000_000, 0)
+	var sending time.Duration
 	for b.Loop() {
 		batch, err := conn.PrepareBatch(b.Context(), "INSERT INTO t")
 		ok(b, err)
 		for i := range rows {
 			ok(b, batch.Append(uint64(i), "H100", amount, device, at))
 		}
+		filled := time.Now()
 		ok(b, batch.Send())
+		sending += time.Since(filled)
 	}
+	same(b, "rows", uint64(rows*b.N), one[uint64](b, conn, "SELECT countIf(f = $1 AND d = $2) FROM t", device, amount))
 	b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(rows*b.N)/sending.Seconds(), "sent-rows/s")
 }

@@ -1,0 +1,5 @@
+// Package demo owns the demonstration: five months of a real GPU cluster's leases, two days of per-second samples, through
+// every component, with a scripted clock. It prints what it did and checks it against the trace's own arithmetic.
+//
+// It does not own any component: it only drives the public API of package gpuhour.
+package demo

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuhour/gpuhour"
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/config"
+	"github.com/gpuhour/gpuhour/services/invoicer/render"
+)
+
+func invoiceCommand() *cobra.Command {
+	c := &cobra.Command{Use: "invoice", Short: "List, show and preview invoices"}
+	list := &cobra.Command{Use: "list", Short: "List what was issued", Args: cobra.NoArgs, RunE: listInvoices}
+	show := &cobra.Command{
+		Use: "show INVOICE", Short: "Show one invoice, such as GH-000003: text, or the frozen bytes with --format json",
+		Args: cobra.ExactArgs(1), RunE: showInvoice,
+	}
+	preview := &cobra.Command{
+		Use: "preview CONTRACT", Short: "Show what a contract's period holds so far, open hours included",
+		Args: cobra.ExactArgs(1), RunE: previewInvoice,
+	}
+	preview.Flags().String("at", "", "an instant in the period, such as 2026-05-15T00:00:00+08:00; the current period when not given")
+	for _, sub := range []*cobra.Command{list, show, preview} {
+		config.Flags(sub.Flags())
+		sub.Flags().String("lang", "en", "language: en or zh")
+		sub.Flags().String("format", "text", "text or json")
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+// formatOf is text or json.
+func formatOf(c *cobra.Command) (string, error) {
+	f, err := c.Flags().GetString("format")
+	if err == nil && f != "text" && f != "json" {
+		err = fmt.Errorf("--format %q; write text or json", f)
+	}
+	return f, err
+}
+
+// printDocument prints the document's own bytes, or its text.
+func printDocument(c *cobra.Command, d *bill.Document) error {
+	format, err := formatOf(c)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		data, err := d.Bytes()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.OutOrStdout(), string(data))
+		return nil
+	}
+	o, err := look(c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.OutOrStdout(), render.Invoice(d, o))
+	return nil
+}
+
+func listInvoices(c *cobra.Command, _ []string) error {
+	format, err := formatOf(c)
+	if err != nil {
+		return err
+	}
+	o, err := look(c)
+	if err != nil {
+		return err
+	}
+	return attach(c, func(e *gpuhour.Engine) error {
+		list, err := documents(c, e)
+		if err != nil {
+			return err
+		}
+		if format == "json" {
+			return json.NewEncoder(c.OutOrStdout()).Encode(list)
+		}
+		fmt.Fprint(c.OutOrStdout(), render.List(list, o))
+		return nil
+	})
+}
+
+// documents reads every issued invoice, in order of number.
+func documents(c *cobra.Command, e *gpuhour.Engine) ([]*bill.Document, error) {
+	rows, err := e.Invoices(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*bill.Document, len(rows))
+	for i, r := range rows {
+		if out[i], err = bill.ParseDocument(r.Document); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func showInvoice(c *cobra.Command, args []string) error {
+	return attach(c, func(e *gpuhour.Engine) error {
+		d, err := e.Invoice(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return printDocument(c, d)
+	})
+}
+
+func previewInvoice(c *cobra.Command, args []string) error {
+	var at span.Second
+	if text, err := c.Flags().GetString("at"); err != nil || text != "" {
+		if at, err = span.Parse(text); err != nil {
+			return fmt.Errorf("--at: %w", err)
+		}
+	}
+	return attach(c, func(e *gpuhour.Engine) error {
+		d, until, err := e.Preview(c.Context(), args[0], at)
+		if err != nil {
+			return err
+		}
+		if err := printDocument(c, d); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "provisional: complete until %s\n", until)
+		return nil
+	})
+}

@@ -1,14 +1,3 @@
-// Package gpuhour embeds the metering and billing engine in a Go program: the same log, ledger and invoices as the
-// gpuhour command, behind four calls.
-//
-//	engine, err := gpuhour.Open(ctx, gpuhour.DefaultConfig(), gpuhour.Options{})
-//	defer engine.Close()
-//	go engine.Serve(ctx)                       // clock, rater, invoicer and alerter until ctx ends
-//	err = engine.State(ctx, facts...)          // leases, contracts
-//	invoices, err := engine.Invoices(ctx)
-//
-// With no address in the configuration both engines, NATS JetStream and ClickHouse, run inside the process; with
-// addresses they are real clusters. Nothing else changes.
 package gpuhour
 
 import (
@@ -188,8 +177,18 @@ func (e *Engine) Bus() bus.Bus { return e.bus }
 // Store is the tables, for a host that reads them.
 func (e *Engine) Store() store.Store { return e.store }
 
-// State publishes facts in order. Repeating a call after an error is safe: a repeated key counts once.
+// State publishes facts in order. Repeating a call after an error is safe: a repeated key counts once. A new log follows
+// the wall clock unless Declare said otherwise before.
 func (e *Engine) State(ctx context.Context, facts ...fact.Fact) error {
+	last, err := e.bus.LastSeq(ctx, bus.Facts)
+	if err != nil {
+		return err
+	}
+	if last == 0 {
+		if err := e.Declare(ctx, fact.Wall); err != nil {
+			return err
+		}
+	}
 	return e.writer.State(ctx, facts)
 }
 
@@ -234,3 +233,6 @@ func (e *Engine) Blocked() []bill.Block { return e.invoice.Blocked() }
 
 // Counts are what this process's rater did.
 func (e *Engine) Counts() rater.Counts { return e.rater.Counts() }
+
+// DataDir is the directory of the log, the tables and the spool.
+func (e *Engine) DataDir() string { return e.cfg.Data }

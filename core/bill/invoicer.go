@@ -296,3 +296,14 @@ func (s *Invoicer) Issue(period span.Span, n int, cut Cut, d *Document) (*fact.P
 	}
 	return closed, &fact.InvoiceIssued{Series: s.series, Number: numbered.Number, Customer: d.Customer, Closing: closed.Key(), Document: data}, nil
 }
+
+// LastDue is the latest instant at which a period that holds at falls due; 0 when no contract holds it.
+func (s *Invoicer) LastDue(at span.Second) span.Second {
+	var due span.Second
+	for _, v := range s.contracts.Latest() {
+		if c := v.Contract; c.Term.Contains(at) {
+			due = max(due, c.Period(at).Span.To+s.graceOf(c))
+		}
+	}
+	return due
+}

@@ -165,9 +165,13 @@ func (s *State) unitsByNode() map[string][]Unit {
 	return placed
 }
 
-// unit names an occupancy unit with its node: the one its leases state.
+// unit names an occupancy unit with its node: the one its leases state, else the one it was sampled on.
 func (s *State) unit(u occupancy.Unit) Unit {
-	return Unit{Node: s.classifier.book.Node(u), Device: u.Device, Lease: u.Lease}
+	node := s.classifier.book.Node(u)
+	if node == "" {
+		node = s.nodes[u.Device]
+	}
+	return Unit{Node: node, Device: u.Device, Lease: u.Lease}
 }
 
 // unitsFrom lists the units that may be leased or were sampled at or after an hour's start.

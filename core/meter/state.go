@@ -32,6 +32,7 @@ type State struct {
 	open           *usage.Assembly
 	sampled        map[Unit]span.Minute // last minute seen per device and per node (Device "")
 	sampledFrom    map[Unit]span.Minute // first minute seen whose hour is not classified yet
+	nodes          map[string]string    // the node a device was sampled on last
 	classifier     classifier
 	work           *work // the block between Begin and Finish
 }
@@ -42,7 +43,7 @@ func NewState() *State {
 		keys:     map[string]fact.Hash{},
 		problems: map[string][]Refusal{},
 		open:     usage.NewAssembly(),
-		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{},
+		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{}, nodes: map[string]string{},
 		classifier: classifier{
 			book: occupancy.NewBook(), contracts: contract.NewRegister(), unpriced: map[priceability]string{},
 		},
@@ -72,7 +73,8 @@ func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessa
 	s.advance(at)
 	s.begun, s.cutAt = true, at
 	for u, m := range sampled {
-		s.sampled[u], s.sampledFrom[u] = m, min(m, s.hoursThrough.FirstMinute())
+		s.note(u.Node, u.Device, m)
+		s.note(u.Node, u.Device, min(m, s.hoursThrough.FirstMinute()))
 	}
 	for _, m := range messages {
 		if m.Batch.Minute >= s.minutesThrough {
@@ -85,17 +87,25 @@ func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessa
 func (s *State) keep(into *usage.Assembly, m UsageMessage) {
 	b := &m.Batch
 	into.Add(m.Seq, b)
-	note := func(u Unit) {
-		s.sampled[u] = max(s.sampled[u], b.Minute)
-		if first, ok := s.sampledFrom[u]; !ok || b.Minute < first {
-			s.sampledFrom[u] = b.Minute
-		}
-	}
-	note(Unit{Node: b.Node})
+	s.note(b.Node, "", b.Minute)
 	for _, block := range b.Blocks {
 		device, err := usage.BlockDevice(block)
 		must.True(err == nil, "batch %s/%d/%d: %v", b.Node, b.Run, b.Seq, err)
-		note(Unit{Device: device})
+		s.note(b.Node, device, b.Minute)
+	}
+}
+
+// note remembers that a device, or the node itself, was sampled in a minute, and on which node last.
+func (s *State) note(node, device string, m span.Minute) {
+	u := Unit{Device: device}
+	if device == "" {
+		u.Node = node
+	} else if m >= s.sampled[u] {
+		s.nodes[device] = node
+	}
+	s.sampled[u] = max(s.sampled[u], m)
+	if first, ok := s.sampledFrom[u]; !ok || m < first {
+		s.sampledFrom[u] = m
 	}
 }
 

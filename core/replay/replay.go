@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -28,7 +29,8 @@ type Measurement struct {
 type Log struct {
 	Statements   []Statement
 	Measurements []Measurement
-	Until        span.Second // the last instant; what falls due later is not closed
+	Stops        []span.Second // instants, rising, at which the clock also stops: more blocks, the same invoices
+	Until        span.Second   // the last instant; what falls due later is not closed
 }
 
 // Options are the provider's settings.
@@ -95,10 +97,13 @@ type player struct {
 	result     *Result
 }
 
-// next is the first instant after at where the clock has to stop: a period falls due, or a statement that may open one
-// becomes known.
+// next is the first instant after at where the clock has to stop: a period falls due, a statement that may open one
+// becomes known, or the log asks for it.
 func (p *player) next(at span.Second) span.Second {
 	next := p.invoicer.NextDue(at)
+	if i, _ := slices.BinarySearch(p.log.Stops, at+1); i < len(p.log.Stops) {
+		next = min(next, p.log.Stops[i])
+	}
 	for _, s := range p.log.Statements[p.stated:] {
 		switch s.Fact.Body.(type) {
 		case *fact.ContractSigned, *fact.ContractAmended:
@@ -235,3 +240,20 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 
 // Contracts is the register of a finished replay.
 func (r *Result) Contracts() *contract.Register { return r.State.Contracts() }
+
+// LastDue is when the last period falls due that the log's statements reach: a natural end for a replay. Leases that are
+// still open then bill to the end of that period.
+func LastDue(log Log, o Options) (span.Second, error) {
+	invoicer := bill.NewInvoicer(o.Series, o.Grace)
+	var last span.Second
+	for i, s := range log.Statements {
+		s.Fact.Seq = uint64(i + 1)
+		invoicer.Apply(s.Fact)
+		last = max(last, s.Known)
+	}
+	due := invoicer.LastDue(last)
+	if due == 0 {
+		return 0, fmt.Errorf("no contract is in force at %v, the last fact's instant; name one with --contract", last)
+	}
+	return due, nil
+}

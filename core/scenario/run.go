@@ -36,29 +36,62 @@ func (s *Scenario) RunLog(log replay.Log) (*replay.Result, error) {
 }
 
 // Disorder tells the same log in another order: what is known by each of the cuts (rising instants) arrives in any order
-// before it, and some of it twice. Statements of one instant keep their order, because position decides between them.
-// pick gives a number from 0 to n-1.
+// between the cut before and that one, and some of it again later. Statements about one instant, and those about contracts,
+// keep their order, because position decides between them. pick gives a number from 0 to n-1.
 func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.Log {
-	by := func(known span.Second) span.Second {
-		if i, _ := slices.BinarySearch(cuts, known); i < len(cuts) {
-			return cuts[i]
-		}
-		return log.Until
-	}
 	out := replay.Log{Until: log.Until, Stops: log.Stops}
-	order := map[replay.Order]int{}
+	within := func(known span.Second) span.Span {
+		i, _ := slices.BinarySearch(cuts, known)
+		in := span.Span{From: 1, To: log.Until}
+		if i < len(cuts) {
+			in.To = cuts[i]
+		}
+		if i > 0 {
+			in.From = cuts[i-1] + 1
+		}
+		return in
+	}
+	any := func(in span.Span) span.Second { return in.From + span.Second(pick(int(in.To-in.From)+1)) }
+	var again []replay.Statement
 	for _, s := range log.Statements {
-		for range 1 + pick(2) {
-			out.Statements = append(out.Statements, replay.Statement{Known: by(s.Known), Fact: s.Fact})
+		s.Known = any(within(s.Known))
+		out.Statements = append(out.Statements, s)
+		if pick(4) == 0 {
+			again = append(again, replay.Statement{Known: any(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
 		}
 	}
+	keepOrder(out.Statements)
+	out.Statements = append(out.Statements, again...) // a repeat stands behind what it repeats
+	slices.SortStableFunc(out.Statements, func(a, b replay.Statement) int { return cmp.Compare(a.Known, b.Known) })
 	for _, m := range log.Measurements {
-		for range 1 + pick(2) {
-			out.Measurements = append(out.Measurements, replay.Measurement{Known: by(m.Known), Batch: m.Batch})
+		in := within(m.Known)
+		in.From = max(in.From, m.Batch.Minute.Start()+span.Second(m.Batch.Spoken.Last())+1) // nobody measures ahead
+		for range 1 + max(0, pick(4)-2) {
+			out.Measurements = append(out.Measurements, replay.Measurement{Known: any(in), Batch: m.Batch})
 		}
 	}
-	_ = order
-	_ = occupancy.At
-	_ = cmp.Compare[int]
+	for i := len(out.Measurements) - 1; i > 0; i-- {
+		k := pick(i + 1)
+		out.Measurements[i], out.Measurements[k] = out.Measurements[k], out.Measurements[i]
+	}
 	return out
+}
+
+// keepOrder deals the drawn instants of statements that speak of one instant out again, in their order.
+func keepOrder(list []replay.Statement) {
+	same := map[span.Second][]int{}
+	for i, s := range list {
+		at := occupancy.At(s.Fact.Body) // 0 for contracts and decisions
+		same[at] = append(same[at], i)
+	}
+	for _, of := range same {
+		var known []span.Second
+		for _, i := range of {
+			known = append(known, list[i].Known)
+		}
+		slices.Sort(known)
+		for k, i := range of {
+			list[i].Known = known[k]
+		}
+	}
 }

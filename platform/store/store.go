@@ -40,10 +40,10 @@ type Store interface {
 
 	// Minutes returns stored minute rows for the ranges, put at or before block.
 	Minutes(ctx context.Context, ranges []meter.MinuteRange, block uint64) ([]usage.Row, error)
-	// Standing sums the ledger and device entries of the given unit hours, up to and including block. Entries
-	// whose sum is zero may be left out.
+	// Standing sums the ledger and device entries of the given unit hours, up to and including block. A device is
+	// found by its name alone, whatever node it was on. Entries whose sum is zero may be left out.
 	Standing(ctx context.Context, units []meter.UnitHour, block uint64) (map[meter.Entry]meter.Amounts, map[meter.DeviceEntry]meter.DeviceSeconds, error)
-	// LastMinutes is the latest minute stored per device, and per node under the device "".
+	// LastMinutes is the latest minute stored per (node, device), and per node under the device "".
 	LastMinutes(ctx context.Context, block uint64) (map[meter.Unit]span.Minute, error)
 
 	// PeriodTotals sums the ledger of one contract's period over all hours up to and including block, one row per

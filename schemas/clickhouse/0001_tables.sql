@@ -8,7 +8,10 @@
 -- fsync: ClickHouse acknowledges before the disk has it unless told otherwise. The two *_after_merge settings cover
 -- deletes too: without them a power loss could bring rows back that a boot had deleted and put again.
 -- non_replicated_deduplication_window: remembers tokens of the last puts, for an insert that arrives after its sender
--- had given up waiting. Column order and codecs were measured; see the package of the adapter.
+-- had given up waiting.
+-- Sizes, measured with 100,000 generated rows of 1,000 devices: 3 bytes for a quantity row; for a minute row 2 bytes and its
+-- samples. Delta takes minute rows from 175 to 172 bytes and ZSTD(3) the samples from 171 to 164; DoubleDelta and
+-- T64 gain under half a byte.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS minute

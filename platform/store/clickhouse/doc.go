@@ -12,5 +12,8 @@
 // rows that were deleted and are put again must not be. So a token holds the number of deletes from its table
 // (table trim). The token only guards: a put that is repeated without Trim is the caller's mistake.
 //
+// A power loss can take a part's rename, which the engine does not sync by itself. File systems with an ordered
+// journal keep renames in the order they were made, so progress never outlives its rows.
+//
 // Why no sum wraps: every sum adds in 128 bits, and one that does not fit 64 bits is an error.
 package clickhouse

@@ -33,7 +33,7 @@ func (s *Store) Put(ctx context.Context, p store.Put) error {
 	if err := s.putRows(ctx, p); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := s.insert(ctx, progressTable, "", [][]any{progressRow(p.Progress)}); err != nil {
+	if err := s.insert(ctx, progressTable(), "", [][]any{progressRow(p.Progress)}); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *Store) trim(ctx context.Context, name string, block uint64) error {
 	if err != nil || above == 0 {
 		return err
 	}
-	if err := s.insert(ctx, table{"trim", "table_name, block, rows"}, "", [][]any{{name, block, above}}); err != nil {
+	if err := s.insert(ctx, trimTable(), "", [][]any{{name, block, above}}); err != nil {
 		return err
 	}
 	s.epochs[name]++

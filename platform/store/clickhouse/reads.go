@@ -112,14 +112,12 @@ func (s *Store) minutes(ctx context.Context, by string, list []nameHour, block u
 // Standing implements store.Store.
 func (s *Store) Standing(ctx context.Context, units []meter.UnitHour, block uint64) (map[meter.Entry]meter.Amounts, map[meter.DeviceEntry]meter.DeviceSeconds, error) {
 	var devices, leases []nameHour
-	wanted := map[meter.DeviceEntry]bool{}
 	for _, u := range units {
 		if u.Unit.Device == "" {
 			leases = append(leases, nameHour{u.Unit.Lease, u.Hour})
 			continue
 		}
 		devices = append(devices, nameHour{u.Unit.Device, u.Hour})
-		wanted[meter.DeviceEntry{Node: u.Unit.Node, Device: u.Unit.Device, Hour: u.Hour}] = true
 	}
 	ledger := map[meter.Entry]meter.Amounts{}
 	if err := s.standing(ctx, "device != '' AND (device, hour)", devices, block, ledger); err != nil {
@@ -128,7 +126,7 @@ func (s *Store) Standing(ctx context.Context, units []meter.UnitHour, block uint
 	if err := s.standing(ctx, "device = '' AND (lease, hour)", leases, block, ledger); err != nil {
 		return nil, nil, fmt.Errorf("read the ledger of leases up to block %d: %w", block, err)
 	}
-	seconds, err := s.standingDevices(ctx, devices, wanted, block)
+	seconds, err := s.standingDevices(ctx, devices, block)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read device hours up to block %d: %w", block, err)
 	}
@@ -155,15 +153,13 @@ func (s *Store) standing(ctx context.Context, by string, list []nameHour, block 
 	return nil
 }
 
-func (s *Store) standingDevices(ctx context.Context, list []nameHour, wanted map[meter.DeviceEntry]bool, block uint64) (map[meter.DeviceEntry]meter.DeviceSeconds, error) {
+func (s *Store) standingDevices(ctx context.Context, list []nameHour, block uint64) (map[meter.DeviceEntry]meter.DeviceSeconds, error) {
 	seconds := map[meter.DeviceEntry]meter.DeviceSeconds{}
 	var e meter.DeviceEntry
 	var d meter.DeviceSeconds
 	targets := append([]any{&e.Node, &e.Device, (*int64)(&e.Hour)}, secondTargets(&d)...)
 	each := func() error {
-		if wanted[e] {
-			seconds[e] = d
-		}
+		seconds[e] = d
 		return nil
 	}
 	for args := range chunks(list) {

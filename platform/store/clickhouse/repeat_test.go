@@ -218,7 +218,7 @@ func deleteUntilKilled(ctx context.Context, s *Store) error {
 	}
 	at := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 0, "lightweight_deletes_sync": 0}))
 	for _, t := range rowTables() {
-		if err := s.insert(ctx, table{"trim", "table_name, block, rows"}, "", [][]any{{t.name, uint64(2), uint64(1)}}); err != nil {
+		if err := s.insert(ctx, trimTable(), "", [][]any{{t.name, uint64(2), uint64(1)}}); err != nil {
 			return err
 		}
 		if err := s.conn.Exec(at, "DELETE FROM "+t.name+" WHERE block > 2"); err != nil {

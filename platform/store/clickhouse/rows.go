@@ -85,7 +85,11 @@ func keyTargets(k *meter.ChargeKey) []any {
 	}
 }
 
-var progressTable = table{"progress", "service, block, facts_seq, at_second, usage_floor, tick_digest, ledger_digest"}
+func progressTable() table {
+	return table{"progress", "service, block, facts_seq, at_second, usage_floor, tick_digest, ledger_digest"}
+}
+
+func trimTable() table { return table{"trim", "table_name, block, rows"} }
 
 func progressRow(p store.Progress) []any {
 	return []any{p.Service, p.Block, p.FactsSeq, int64(p.At), p.UsageFloor, string(p.Tick[:]), string(p.Ledger[:])}

@@ -111,14 +111,12 @@ func (s *Store) Standing(_ context.Context, units []meter.UnitHour, block uint64
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wanted := map[meter.UnitHour]bool{}
-	wantedDevices := map[meter.DeviceEntry]bool{}
 	for _, u := range units {
 		if u.Unit.Device == "" {
 			wanted[meter.UnitHour{Unit: meter.Unit{Lease: u.Unit.Lease}, Hour: u.Hour}] = true
 			continue
 		}
 		wanted[meter.UnitHour{Unit: meter.Unit{Device: u.Unit.Device}, Hour: u.Hour}] = true
-		wantedDevices[meter.DeviceEntry{Node: u.Unit.Node, Device: u.Unit.Device, Hour: u.Hour}] = true
 	}
 	ledger := map[meter.Entry]meter.Amounts{}
 	for _, d := range s.ledger {
@@ -132,7 +130,7 @@ func (s *Store) Standing(_ context.Context, units []meter.UnitHour, block uint64
 	}
 	devices := map[meter.DeviceEntry]meter.DeviceSeconds{}
 	for _, d := range s.devices {
-		if d.Block <= block && wantedDevices[d.DeviceEntry] {
+		if d.Block <= block && wanted[meter.UnitHour{Unit: meter.Unit{Device: d.Device}, Hour: d.Hour}] {
 			devices[d.DeviceEntry] = devices[d.DeviceEntry].Plus(d.DeviceSeconds)
 		}
 	}

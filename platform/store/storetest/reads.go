@@ -98,7 +98,9 @@ func standing(t *testing.T, s store.Store) {
 		topUp:    {Quantity: 50, Measured: 47, Inferred: 2, Missing: 1},
 		unplaced: {Quantity: 8_000, Measured: 7_997, Inferred: 2, Missing: 1},
 	})
-	same(t, "devices", devices, map[meter.DeviceEntry]meter.DeviceSeconds{{Node: "n1", Device: "gpu", Hour: testHour}: {SeenUnleased: 21}})
+	same(t, "devices", devices, map[meter.DeviceEntry]meter.DeviceSeconds{
+		{Node: "n1", Device: "gpu", Hour: testHour}: {SeenUnleased: 21}, {Node: "n2", Device: "gpu", Hour: testHour}: {SeenLeased: 1},
+	})
 
 	ledger, _, err = s.Standing(ctx(t), []meter.UnitHour{{Unit: meter.Unit{Lease: "l1"}, Hour: testHour}}, 2)
 	check(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuhour/gpuhour/services/collector/spool"
 	"github.com/gpuhour/gpuhour/services/importer/openb"
 	"github.com/gpuhour/gpuhour/services/importer/shapes"
+	"github.com/gpuhour/gpuhour/services/invoicer/render"
 )
 
 // Options of a demo.
@@ -29,6 +30,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Out      io.Writer // the report
 	Progress *Progress // where it stands
+	Look     render.Options
 }
 
 // Steps of the clock: coarse in quiet time, every ten minutes while samples come.

@@ -1,0 +1,267 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/codec"
+	"github.com/gpuhour/gpuhour/platform/store"
+	"github.com/gpuhour/gpuhour/services/importer/openb"
+	"github.com/gpuhour/gpuhour/services/importer/shapes"
+	"github.com/gpuhour/gpuhour/services/invoicer/render"
+)
+
+// findings is what the demo reads back from the tables and the log.
+type findings struct {
+	invoices []*bill.Document
+	devices  []store.DeviceTotal
+	seen     int64 // distinct (device, second) in the tables
+	refusals []meter.Refusal
+	raised   map[string]int // by scope
+	resolved int
+	messages map[string]uint64
+}
+
+func (w *world) report(ctx context.Context) error {
+	w.Progress.Stage("reading the results back")
+	f, err := w.find(ctx)
+	if err != nil {
+		return err
+	}
+	w.Progress.Done()
+	w.printDone(f)
+	if err := w.printHours(f); err != nil {
+		return err
+	}
+	fmt.Fprintln(w.Out, render.List(f.invoices, w.Look))
+	w.printItemised(f)
+	w.printCoverage(f)
+	w.printNext(f)
+	return w.check(f)
+}
+
+func (w *world) find(ctx context.Context) (*findings, error) {
+	f := &findings{raised: map[string]int{}, messages: map[string]uint64{}}
+	rows, err := w.engine.Invoices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		d, err := bill.ParseDocument(r.Document)
+		if err != nil {
+			return nil, err
+		}
+		f.invoices = append(f.invoices, d)
+	}
+	const all = ^uint64(0)
+	if f.devices, err = w.engine.Store().DeviceTotals(ctx, w.window, all); err != nil {
+		return nil, err
+	}
+	if f.seen, err = w.engine.Store().SeenSeconds(ctx, w.window, all); err != nil {
+		return nil, err
+	}
+	if f.refusals, err = w.engine.Store().OpenRefusals(ctx, all); err != nil {
+		return nil, err
+	}
+	for _, stream := range []string{bus.Facts, bus.Usage} {
+		if f.messages[stream], err = w.engine.Bus().LastSeq(ctx, stream); err != nil {
+			return nil, err
+		}
+	}
+	return f, w.alerts(ctx, f)
+}
+
+// alerts counts the transitions in the log.
+func (w *world) alerts(ctx context.Context, f *findings) error {
+	for after := uint64(0); ; {
+		messages, err := w.engine.Bus().ReadSubject(ctx, bus.Facts, "gh.fact.alert.>", after, 1000)
+		if err != nil || len(messages) == 0 {
+			return err
+		}
+		for _, m := range messages {
+			stated, err := codec.DecodeFact(m)
+			if err != nil {
+				return err
+			}
+			switch b := stated.Body.(type) {
+			case *fact.AlertRaised:
+				f.raised[b.Scope]++
+			case *fact.AlertResolved:
+				f.resolved++
+			}
+			after = m.Seq
+		}
+	}
+}
+
+func (w *world) printDone(f *findings) {
+	p := func(format string, args ...any) { fmt.Fprintf(w.Out, format+"\n", args...) }
+	spooled := w.sampler.Counters()
+	p("gpuhour demo: five months of a real GPU cluster, from samples to invoices")
+	p("")
+	p("  trace      openb (Alibaba GPU cluster trace 2023): %s leases of %s pods; %d pods that ask for GPUs were never", thousands(int64(w.imported.Leases)),
+		thousands(int64(len(w.trace.Pods))), w.imported.NeverScheduled)
+	p("             scheduled and bill nothing; its second 0 is set to %s", span.Second(openb.DemoStart))
+	p("  samples    %s GPU-seconds, one a second on %d GPUs of %d nodes, %s to %s;", thousands(int64(w.seen)), shapes.DemoWindowDevices,
+		shapes.DemoWindowNodes, w.window.From, w.window.To)
+	p("             the shapes are generated from a public cluster's series; outside this window no collector ran")
+	p("  road       collector -> spool (%s batches) -> JetStream (%s messages) -> rater -> ClickHouse", thousands(int64(spooled.Published)),
+		thousands(int64(f.messages[bus.Usage])))
+	p("             -> cuts -> invoices (%s facts in the log), all in this process, synced to disk", thousands(int64(f.messages[bus.Facts])))
+	p("  time       %.1f s to start both engines, %.1f s to play: %.1f s sampling, encoding and publishing,", w.opened.Seconds(), w.total.Seconds(), w.sampled.Seconds())
+	p("             %.1f s rating, alerting and invoicing; %s samples/s through the whole road (%d cores, %s/%s)", w.pumped.Seconds(),
+		thousands(perSecond(w.seen, w.sampled+w.pumped)), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	p("")
+}
+
+func perSecond(n uint64, d time.Duration) int64 {
+	return int64(n) * int64(time.Second) / max(1, int64(d))
+}
+
+// printHours holds what was billed against the trace's own arithmetic: a sum over the pods, without leases or hours.
+func (w *world) printHours(f *findings) error {
+	billed, byCustomer := billedMilli(f.invoices)
+	want := w.traceMilli()
+	fmt.Fprintf(w.Out, "GPU-hours billed  %s\n", bill.GPUHours(billed))
+	fmt.Fprintf(w.Out, "the trace says    %s  (sum of num_gpu x gpu_milli x (deletion - scheduled) over its pods)\n\n", bill.GPUHours(want))
+	if w.Minimum == "" && billed != want {
+		return fmt.Errorf("billed %s GPU-hours, the trace says %s", bill.GPUHours(billed), bill.GPUHours(want))
+	}
+	for _, c := range openb.Customers() {
+		fmt.Fprintf(w.Out, "  %-18s %18s GPU-hours\n", c, bill.GPUHours(byCustomer[c]))
+	}
+	fmt.Fprintln(w.Out)
+	return nil
+}
+
+func billedMilli(invoices []*bill.Document) (all int64, byCustomer map[string]int64) {
+	byCustomer = map[string]int64{}
+	for _, d := range invoices {
+		all += d.Quantity.MilliGPUSeconds
+		byCustomer[d.Customer] += d.Quantity.MilliGPUSeconds
+	}
+	return all, byCustomer
+}
+
+func (w *world) traceMilli() (sum int64) {
+	for _, p := range w.trace.Pods {
+		if p.GPUs > 0 && p.Scheduled {
+			sum += (p.End - p.Start) * p.GPUs * p.GPUMilli
+		}
+	}
+	return sum
+}
+
+// printItemised prints the invoice with the most measured time whole.
+func (w *world) printItemised(f *findings) {
+	if len(f.invoices) == 0 {
+		return
+	}
+	most := slices.MaxFunc(f.invoices, func(a, b *bill.Document) int {
+		return int(min(max(a.Quantity.Coverage.Measured-b.Quantity.Coverage.Measured, -1), 1))
+	})
+	fmt.Fprintln(w.Out, render.Invoice(most, w.Look))
+}
+
+func (w *world) printCoverage(f *findings) {
+	var sum meter.DeviceSeconds
+	var ghosts, leaks []string
+	for _, d := range f.devices {
+		sum = sum.Plus(d.DeviceSeconds)
+		if d.Ghost >= reportSeconds {
+			ghosts = append(ghosts, fmt.Sprintf("%s for %s", d.Device, time.Duration(d.Ghost)*time.Second))
+		}
+		if d.Leak >= reportSeconds {
+			leaks = append(leaks, fmt.Sprintf("%s for %s", d.Device, time.Duration(d.Leak)*time.Second))
+		}
+	}
+	p := func(format string, args ...any) { fmt.Fprintf(w.Out, format+"\n", args...) }
+	p("In the sampled window")
+	p("  seen       %s GPU-seconds stored, each once: %s under a lease, %s without one", thousands(f.seen), thousands(sum.SeenLeased), thousands(sum.SeenUnleased))
+	p("  ghosts     leased, the node spoke, the GPU was not there: %s", orNone(ghosts))
+	p("  leaks      busy without a lease: %s", orNone(leaks))
+	p("  alerts     under 60 %% busy over 30 minutes: %d raised on leases, %d on customers; %d resolved at 65 %%",
+		f.raised["lease"], f.raised["customer"], f.resolved)
+	p("  refusals   %s", orNone(w.refused(f)))
+	p("  planted    by the generator, to be found: a ghost (%s), a leak (%s), a silent node (%s),", w.planted.Ghost.Device, w.planted.Leak.Device, w.planted.Silent.Node)
+	p("             unreadable utilisation (%s)", w.planted.Unreadable.Device)
+	p("")
+}
+
+// reportSeconds is how long a ghost or a leak lasts before it is worth a line.
+const reportSeconds = 600
+
+func (w *world) refused(f *findings) []string {
+	var out []string
+	for _, r := range f.refusals {
+		out = append(out, r.ID+" ("+r.Reason+")")
+	}
+	for _, b := range w.engine.Blocked() {
+		out = append(out, b.Contract+": "+b.Reason)
+	}
+	return out
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+func (w *world) printNext(f *findings) {
+	p := func(format string, args ...any) { fmt.Fprintf(w.Out, format+"\n", args...) }
+	p("Try next (the data stays in %s; delete it when you are done)", w.Dir)
+	if n := len(f.invoices); n > 0 {
+		p("  gpuhour invoice show %s --data %s --lang zh", f.invoices[n-1].Invoice, w.Dir)
+		p("  gpuhour invoice preview %s --data %s", f.invoices[n-1].Contract, w.Dir)
+	}
+	p("  gpuhour doctor --data %s", w.Dir)
+	p("  gpuhour rate core/cases/*.yaml            (price scenarios without any engine)")
+	p("  gpuhour serve                             (the same services at the wall clock)")
+	p("")
+	p("Written with `go run ./cmd/gpuhour` in front instead of `gpuhour`, these work without installing anything.")
+}
+
+// check fails the demo when samples were lost or doubled on the road.
+func (w *world) check(f *findings) error {
+	if f.seen != int64(w.seen) {
+		return fmt.Errorf("%d GPU-seconds were sampled, the tables hold %d", w.seen, f.seen)
+	}
+	var sum meter.DeviceSeconds
+	for _, d := range f.devices {
+		sum = sum.Plus(d.DeviceSeconds)
+	}
+	if sum.SeenLeased+sum.SeenUnleased != f.seen {
+		return fmt.Errorf("%d GPU-seconds are stored, %d lie under leases and %d do not", f.seen, sum.SeenLeased, sum.SeenUnleased)
+	}
+	if blocked := w.engine.Blocked(); len(blocked) > 0 {
+		return fmt.Errorf("%d periods could not close", len(blocked))
+	}
+	return nil
+}
+
+// thousands groups digits by three.
+func thousands(n int64) string {
+	digits := new(big.Int).Abs(big.NewInt(n)).String()
+	var out []string
+	for len(digits) > 3 {
+		out = append([]string{digits[len(digits)-3:]}, out...)
+		digits = digits[:len(digits)-3]
+	}
+	text := strings.Join(append([]string{digits}, out...), ",")
+	if n < 0 {
+		return "-" + text
+	}
+	return text
+}

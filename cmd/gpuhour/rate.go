@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/replay"
+	"github.com/gpuhour/gpuhour/core/scenario"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/config"
+	"github.com/gpuhour/gpuhour/services/invoicer/render"
+)
+
+func rateCommand() *cobra.Command {
+	var contracts []string
+	var until string
+	c := &cobra.Command{
+		Use:   "rate FILE...",
+		Short: "Price scenario files, or facts under contracts, in memory: no server, no data directory",
+		Long: `Scenario files (.yaml) hold contracts, events and what is expected; rate prints the statements and tells what differs.
+Facts (.jsonl) are priced under the contracts named with --contract, up to the close of the last period that the facts reach.`,
+		Example: "  gpuhour rate core/cases/b05-last-partial-day.yaml\n  gpuhour rate facts.jsonl --contract acme.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := formatOf(c); err != nil {
+				return err
+			}
+			scenarios, facts := sortFiles(args)
+			switch {
+			case len(scenarios) > 0 && len(facts) > 0:
+				return errors.New("scenario files (.yaml) and facts (.jsonl) cannot be rated together")
+			case len(scenarios) > 0 && len(contracts) > 0:
+				return errors.New("--contract goes with facts (.jsonl); a scenario file holds its contracts")
+			case len(scenarios) > 0:
+				return rateScenarios(c, scenarios)
+			default:
+				return rateFacts(c, facts, contracts, until)
+			}
+		},
+	}
+	c.Flags().StringSliceVar(&contracts, "contract", nil, "contract file (.yaml); may be given several times")
+	c.Flags().StringVar(&until, "until", "", "last instant, such as 2026-06-01T03:00:00+08:00; later periods stay open")
+	c.Flags().String("format", "text", "text or json (the invoices' frozen bytes, one a line)")
+	c.Flags().String("lang", "en", "language: en or zh")
+	return c
+}
+
+func sortFiles(args []string) (scenarios, facts []string) {
+	for _, a := range args {
+		switch strings.ToLower(filepath.Ext(a)) {
+		case ".yaml", ".yml":
+			scenarios = append(scenarios, a)
+		default:
+			facts = append(facts, a)
+		}
+	}
+	return scenarios, facts
+}
+
+func rateScenarios(c *cobra.Command, files []string) error {
+	var failed []string
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read scenario: %w", err)
+		}
+		s, err := scenario.Parse(name, data)
+		if err != nil {
+			return err
+		}
+		result, err := s.Run()
+		if err != nil {
+			return fmt.Errorf("rate %s: %w", name, err)
+		}
+		if err := printResult(c, result); err != nil {
+			return err
+		}
+		differences := s.Check(result)
+		for _, d := range differences {
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", name, d)
+		}
+		if len(differences) > 0 {
+			failed = append(failed, name)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d scenarios differ from what they expect: %s", len(failed), len(files), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func rateFacts(c *cobra.Command, files, contracts []string, until string) error {
+	facts, err := readFacts(files, c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	log, err := contractStatements(contracts)
+	if err != nil {
+		return err
+	}
+	for _, f := range facts {
+		at := occupancy.At(f.Body)
+		log.Statements = append(log.Statements, replay.Statement{Known: at, Fact: f})
+		log.Until = max(log.Until, at)
+	}
+	slices.SortStableFunc(log.Statements, func(a, b replay.Statement) int { return int(min(max(a.Known-b.Known, -1), 1)) })
+	defaults := config.Default().Invoice
+	options := replay.Options{Series: defaults.Series, Grace: int64(defaults.Grace / time.Second)}
+	if until != "" {
+		if log.Until, err = span.Parse(until); err != nil {
+			return fmt.Errorf("--until: %w", err)
+		}
+	} else if log.Until, err = replay.LastDue(log, options); err != nil {
+		return err
+	}
+	result, err := replay.Run(log, options)
+	if err != nil {
+		return err
+	}
+	return printResult(c, result)
+}
+
+// contractStatements reads contract files as signatures known from the start. Every bad file is told.
+func contractStatements(files []string) (replay.Log, error) {
+	var log replay.Log
+	var bad []error
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return log, fmt.Errorf("read contract: %w", err)
+		}
+		parsed, err := contract.Parse(name, data)
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		body := &fact.ContractSigned{Contract: parsed.ID, Customer: parsed.Customer, Document: string(data)}
+		log.Statements = append(log.Statements, replay.Statement{Fact: fact.Fact{Key: "contract/" + parsed.ID, Hash: fact.HashJSON(body), Body: body}})
+	}
+	return log, errors.Join(bad...)
+}
+
+// printResult prints what a replay gave: one invoice whole, of several a list, then what was refused or blocked.
+func printResult(c *cobra.Command, r *replay.Result) error {
+	documents := make([]*bill.Document, len(r.Invoices))
+	for i, issued := range r.Invoices {
+		documents[i] = issued.Document
+	}
+	if format, _ := formatOf(c); format == "json" {
+		for _, issued := range r.Invoices {
+			fmt.Fprintln(c.OutOrStdout(), string(issued.Fact.Document))
+		}
+		return json.NewEncoder(c.ErrOrStderr()).Encode(map[string]any{"blocked": r.Blocked, "refusals": r.Refusals})
+	}
+	o, err := look(c)
+	if err != nil {
+		return err
+	}
+	out := c.OutOrStdout()
+	if len(documents) <= maxWhole {
+		for _, d := range documents {
+			fmt.Fprintln(out, render.Invoice(d, o))
+		}
+	}
+	if len(documents) != 1 {
+		fmt.Fprintln(out, render.List(documents, o))
+	}
+	if len(r.Blocked) > 0 {
+		fmt.Fprintln(out, render.Blocked(r.Blocked, o))
+	}
+	if len(r.Refusals) > 0 {
+		fmt.Fprintln(out, render.Refusals(r.Refusals, o))
+	}
+	return nil
+}
+
+// maxWhole is how many invoices are printed whole before only a list is.
+const maxWhole = 4

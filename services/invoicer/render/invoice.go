@@ -1,0 +1,267 @@
+package render
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+// Invoice sets one document for a person: what it is, each line with its arithmetic and coverage, what is not billed
+// and why, the total and how far rounding can reach.
+func Invoice(d *bill.Document, o Options) string {
+	p := &page{colour: o.Colour}
+	o.header(p, d)
+	switch {
+	case len(d.Lines) > 0:
+		p.WriteString(o.lines(d))
+	case len(d.Unbilled) > 0:
+		p.paragraph(plain, o.say("Nothing is billed in this period: all leased time is unbilled."), room(o.Width))
+	default:
+		p.paragraph(plain, o.say("Nothing was used in this period: there is nothing to bill."), room(o.Width))
+	}
+	if len(d.Unbilled) > 0 {
+		p.line(plain, "")
+		p.line(bold, o.say("Not billed"))
+		p.line(plain, "")
+		p.WriteString(o.unbilled(d.Unbilled))
+	}
+	o.remarks(p, d)
+	return p.String()
+}
+
+func (o Options) header(p *page, d *bill.Document) {
+	name, due, about := clean(d.Invoice), "Total due", ""
+	switch d.Kind {
+	case bill.KindPreview:
+		p.line(yellow, o.say("PREVIEW")+" · "+o.say("provisional"))
+		due, about = "Total", "This is not an invoice: it has no number, and its amounts may change until the period closes."
+	case bill.KindCorrection:
+		p.line(bold, o.say("CORRECTION %s", name))
+		due, about = "Difference", "It corrects what was billed for this period before. Only differences are billed."
+	default:
+		p.line(bold, o.say("INVOICE %s", name))
+	}
+	if about != "" {
+		p.paragraph(plain, o.say(about), room(o.Width))
+	}
+	p.line(plain, "")
+	closing := o.say("open: the period is not closed")
+	if d.Closing > 0 {
+		closing = o.say("number %d of this period", d.Closing)
+	}
+	o.pairs(p, []note{
+		{o.say("Customer"), clean(d.Customer)},
+		{o.say("Contract"), clean(d.Contract)},
+		{o.say("Period"), o.period(d)},
+		{o.say("Closing"), closing},
+		{o.say(due), glued(group(d.Total) + " " + clean(d.Currency))},
+	})
+	p.line(plain, "")
+}
+
+// pairs sets labels in a column of their own.
+func (o Options) pairs(p *page, list []note) {
+	label := 0
+	for _, n := range list {
+		label = max(label, columns(n.label))
+	}
+	for _, n := range list {
+		p.pair(0, label, bold, n, room(o.Width))
+	}
+}
+
+// glued keeps a text in one line.
+func glued(s string) string { return strings.ReplaceAll(s, " ", string(glue)) }
+
+// period is both ends in the contract's local time, with the zone and its distance from UTC; where clocks change in
+// between, each end has its own.
+func (o Options) period(d *bill.Document) string {
+	from, err := time.Parse(time.RFC3339, d.Period.From)
+	to, err2 := time.Parse(time.RFC3339, d.Period.To)
+	if err != nil || err2 != nil {
+		return clean(o.say("%s to %s", d.Period.From, d.Period.To))
+	}
+	const local, offset = "2006-01-02 15:04", "UTC-07:00"
+	a, b, zone := from.Format(local), to.Format(local), clean(d.Timezone)
+	if from.Format(offset) == to.Format(offset) {
+		zone += ", " + from.Format(offset)
+	} else {
+		a, b = from.Format(local+" "+offset), to.Format(local+" "+offset)
+	}
+	return o.say("%s (%s)", o.say("%s to %s", glued(a), glued(b)), zone)
+}
+
+// lines is the table of what is billed.
+func (o Options) lines(d *bill.Document) string {
+	amount := "Amount (%s)"
+	if d.Kind == bill.KindCorrection {
+		amount = "Difference (%s)"
+	}
+	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
+		{Head: "#", Align: Right},
+		{Head: o.say("Item"), Fit: Fill},
+		{Head: o.say("Leases"), Align: Right},
+		{Head: o.say("Devices"), Align: Right},
+		{Head: o.say("GPU-hours"), Align: Right},
+		{Head: o.say(amount, clean(d.Currency)), Align: Right},
+	}}
+	for i := range d.Lines {
+		l := &d.Lines[i]
+		t.Row(fmt.Sprintf("%2d", l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
+		o.arithmetic(&t, d.Kind, l)
+		if c := o.coverage(l.Quantity.Coverage, d.Kind == bill.KindCorrection, false); c != "" {
+			t.note(o.say("coverage"), c)
+		}
+	}
+	t.Total("", o.say("Total"), "", "", group(d.Quantity.GPUHours), group(d.Total))
+	if c := o.coverage(d.Quantity.Coverage, d.Kind == bill.KindCorrection, true); c != "" && len(d.Lines) > 1 {
+		t.note(o.say("coverage"), c)
+	}
+	return t.String()
+}
+
+// item is what a line bills, in one phrase.
+func (o Options) item(l *bill.DocumentLine) string {
+	parts := []string{l.SKU, o.phrase(l.PricingMode)}
+	if l.Region != "" {
+		parts = append(parts, l.Region)
+	}
+	if l.ServiceTier != "" {
+		parts = append(parts, o.say("tier %s", l.ServiceTier))
+	}
+	if l.Dedicated {
+		parts = append(parts, o.say("dedicated"))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// coverage says how much of leased time samples prove, in per cent and GPU-hours. Of a difference there are no per cent.
+func (o Options) coverage(c bill.Coverage, difference, whole bool) string {
+	leased := c.Measured + c.Inferred + c.Missing
+	parts := make([]string, 0, 4)
+	for _, p := range []struct {
+		name  string
+		milli int64
+	}{{"measured", c.Measured}, {"inferred", c.Inferred}, {"missing", c.Missing}} {
+		text := o.say(p.name) + " "
+		if !difference && leased > 0 {
+			text += percent(p.milli, leased) + " = "
+		}
+		parts = append(parts, glued(text+trimmedHours(p.milli)))
+	}
+	if leased == 0 && c.Measured == 0 && c.Inferred == 0 {
+		parts = parts[:0] // a line of top-ups has nothing to cover
+	}
+	if whole && c.TopUp != 0 {
+		parts = append(parts, glued(o.say("start minimum")+" "+trimmedHours(c.TopUp)))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	last := len(parts) - 1
+	parts[last] = glued(o.say("%s GPU-hours", parts[last]))
+	return strings.Join(parts, string(glue)+"· ")
+}
+
+// percent has two digits, and neither hides a rest nor claims the whole.
+func percent(part, whole int64) string {
+	share := big.NewRat(part, whole)
+	text := new(big.Rat).Mul(share, big.NewRat(100, 1)).FloatString(2)
+	switch {
+	case part > 0 && text == "0.00":
+		return "<0.01%"
+	case part < whole && text == "100.00":
+		return ">99.99%"
+	case part == 0 || part == whole:
+		return strings.TrimSuffix(text, ".00") + "%"
+	default:
+		return text + "%"
+	}
+}
+
+// trimmedHours is GPU-hours without idle zeros.
+func trimmedHours(milli int64) string {
+	return group(strings.TrimSuffix(strings.TrimRight(bill.GPUHours(milli), "0"), "."))
+}
+
+// unbilled is the table of leased time that has no amount, with the reason in words and what to do.
+func (o Options) unbilled(list []bill.UnbilledLine) string {
+	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
+		{Head: o.say("Standing")},
+		{Head: o.say("SKU"), Fit: Fill},
+		{Head: o.say("Leases"), Align: Right},
+		{Head: o.say("GPU-hours"), Align: Right},
+	}}
+	for _, l := range list {
+		t.Row(o.say(string(l.Standing)), l.SKU, strconv.Itoa(l.Leases), group(l.Quantity.GPUHours))
+		why, remedy := o.explain(l.Reason)
+		if l.Standing == meter.Waived {
+			remedy = o.say("A person gave this time away for good; it is never billed. Nothing to do.")
+		}
+		t.note(o.say("why"), why)
+		if remedy != "" {
+			t.note(o.say("what to do"), remedy)
+		}
+	}
+	return t.String()
+}
+
+// remarks are the sentences below the table: samples that are missing, and the reach of rounding.
+func (o Options) remarks(p *page, d *bill.Document) {
+	var notes []note
+	if s := o.missing(d); s != "" {
+		notes = append(notes, note{o.say("Samples"), s})
+	}
+	if s := o.rounding(d); s != "" {
+		notes = append(notes, note{o.say("Rounding"), s})
+	}
+	if len(notes) > 0 {
+		p.line(plain, "")
+		o.pairs(p, notes)
+	}
+}
+
+func (o Options) missing(d *bill.Document) string {
+	var lines []string
+	for _, l := range d.Lines {
+		c := l.Quantity.Coverage
+		if leased := c.Measured + c.Inferred + c.Missing; c.Missing > 0 && c.Missing > leased/10 {
+			lines = append(lines, strconv.Itoa(l.Line))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return o.say("Of line %s more than a tenth has no samples: leases bill, samples prove. No collector ran there, or its data never came; the amount is the same.",
+		strings.Join(lines, ", "))
+}
+
+// rounding states how far the total can be from the exact sum. The document's bound is half a minor unit for each line;
+// rounding that never takes the nearest unit can lose almost twice that.
+func (o Options) rounding(d *bill.Document) string {
+	if len(d.Lines) == 0 {
+		return ""
+	}
+	rule := o.phrase(d.Rounding)
+	if d.Kind == bill.KindCorrection {
+		return o.say("What was billed before and what is known now are each rounded once a line, %s; their difference adds no rounding.", rule)
+	}
+	bound, ok := new(big.Rat).SetString(d.RoundingBound)
+	if !ok {
+		return ""
+	}
+	sentence := "Each line is rounded once, %s: at most %s a line, %s in all."
+	if d.Rounding == money.Up.String() || d.Rounding == money.Down.String() {
+		sentence = "Each line is rounded once, %s: less than %s a line, less than %s in all."
+		bound.Add(bound, bound)
+	}
+	line := new(big.Rat).Quo(bound, big.NewRat(int64(len(d.Lines)), 1))
+	of := func(r *big.Rat) string { return glued(group(money.DecimalText(r, 0, 12)) + " " + clean(d.Currency)) }
+	return o.say(sentence, rule, of(line), of(bound))
+}

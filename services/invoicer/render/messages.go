@@ -1,0 +1,154 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Language of the texts. What is no language here reads as English.
+type Language string
+
+// The languages.
+const (
+	English Language = "en"
+	Chinese Language = "zh"
+)
+
+// Options say how to render. The zero value is English, 80 columns, no colour.
+type Options struct {
+	Language Language
+	Width    int // columns of the terminal, 40 at least; 0 is 80, and more than 120 are not used
+	Colour   bool
+}
+
+// say is a text in the reader's language: the English one names it.
+func (o Options) say(english string, args ...any) string {
+	text := english
+	if zh, ok := chinese[english]; ok && o.Language == Chinese {
+		text = zh
+	}
+	if len(args) == 0 {
+		return text
+	}
+	return fmt.Sprintf(text, args...)
+}
+
+// word is say for a word of a document, which may be none of ours.
+func (o Options) word(s string) string { return clean(o.say(s)) }
+
+// phrase is word for a name such as on_demand: in English its parts stand as words.
+func (o Options) phrase(name string) string {
+	if o.Language == Chinese {
+		return o.word(name)
+	}
+	return strings.ReplaceAll(clean(name), "_", " ")
+}
+
+// chinese holds every text by its English one.
+//
+//tidy:const
+var chinese = map[string]string{
+	// header
+	"INVOICE %s":    "账单 %s",
+	"CORRECTION %s": "更正账单 %s",
+	"PREVIEW":       "账单预览",
+	"provisional":   "未出账，金额待定",
+	"This is not an invoice: it has no number, and its amounts may change until the period closes.": "本预览不是正式账单：没有账单编号，出账前金额可能变动。",
+	"It corrects what was billed for this period before. Only differences are billed.":              "本账单更正该计费周期此前的出账结果，只计差额。",
+	"Customer":                       "客户",
+	"Contract":                       "合同",
+	"Period":                         "计费周期",
+	"Closing":                        "出账",
+	"Total due":                      "应付总额",
+	"Total":                          "合计",
+	"Difference":                     "差额",
+	"%s to %s":                       "%s 至 %s",
+	"%s (%s)":                        "%s（%s）",
+	"number %d of this period":       "本周期第 %d 次",
+	"open: the period is not closed": "未出账",
+	"Nothing was used in this period: there is nothing to bill.":     "本计费周期内没有用量，无需付费。",
+	"Nothing is billed in this period: all leased time is unbilled.": "本计费周期内没有可计费的用量：全部租用时间均未计费。",
+
+	// table
+	"Item":              "计费项",
+	"Leases":            "租约数",
+	"Devices":           "设备数",
+	"GPU-hours":         "卡时",
+	"Amount (%s)":       "金额 (%s)",
+	"Difference (%s)":   "差额 (%s)",
+	"dedicated":         "独占整机",
+	"tier %s":           "服务等级 %s",
+	"on_demand":         "按需",
+	"reserved":          "预留",
+	"spot":              "竞价",
+	"forward":           "预约",
+	"region":            "地域",
+	"service_tier":      "服务等级",
+	"gpu-second":        "卡秒",
+	"gpu-minute":        "卡分钟",
+	"gpu-hour":          "卡时",
+	"gpu-day":           "卡天",
+	"gpu-week":          "卡周",
+	"gpu-month":         "卡月",
+	"gpu-year":          "卡年",
+	"price":             "单价",
+	"leased":            "租用",
+	"top-up":            "补足",
+	"amount":            "金额",
+	"change":            "更正",
+	"coverage":          "采样",
+	"start minimum: ":   "起租时长不足，按合同补足：",
+	"%s GPU-hours":      "%s 卡时",
+	"%s GPU-seconds":    "%s 卡秒",
+	" (exactly %s)":     "（精确值 %s）",
+	"%s, rounded to %s": "%s，舍入为 %s",
+	"billed before %s, known now %s, difference %s":  "此前已计 %s，现应计 %s，差额 %s",
+	"not billed before, known now %s, difference %s": "此前未计，现应计 %s，差额 %s",
+	"measured":      "实测",
+	"inferred":      "推断",
+	"missing":       "缺失",
+	"start minimum": "起租补足",
+
+	// notes
+	"Rounding":            "舍入",
+	"Samples":             "采样",
+	"half_away_from_zero": "四舍五入（恰为一半时远离零）",
+	"half_even":           "四舍六入五成双",
+	"up":                  "向远离零的方向舍入",
+	"down":                "向零截断",
+	"Each line is rounded once, %s: at most %s a line, %s in all.":                                                                                     "每行金额只舍入一次，%s：每行误差不超过 %s，合计不超过 %s。",
+	"Each line is rounded once, %s: less than %s a line, less than %s in all.":                                                                         "每行金额只舍入一次，%s：每行误差小于 %s，合计小于 %s。",
+	"What was billed before and what is known now are each rounded once a line, %s; their difference adds no rounding.":                                "此前已计与现应计的金额每行各舍入一次，%s；差额不再舍入。",
+	"Of line %s more than a tenth has no samples: leases bill, samples prove. No collector ran there, or its data never came; the amount is the same.": "第 %s 行有超过十分之一的时间缺失采样：费用以租约为准，采样仅作佐证。该时段采集器未运行，或数据未送达；金额不受影响。",
+
+	// unbilled
+	"Not billed": "未计费",
+	"SKU":        "规格",
+	"Standing":   "状态",
+	"waived":     "已减免",
+	"refused":    "暂不可计费",
+	"why":        "原因",
+	"what to do": "处理",
+	"detail":     "详情",
+	"A person gave this time away for good; it is never billed. Nothing to do.": "该时间已由人工减免，不再计费，无需处理。",
+
+	// list
+	"Number":       "编号",
+	"Kind":         "类型",
+	"invoice":      "账单",
+	"correction":   "更正",
+	"preview":      "预览",
+	"%d issued":    "已出账 %d 份",
+	"%d previews":  "预览 %d 份",
+	"unknown":      "未知",
+	"No invoices.": "没有账单。",
+
+	// blocked and refused
+	"Nothing blocks a close.": "没有受阻的出账。",
+	"Nothing is refused.":     "没有被拒收的记录。",
+	"Period (UTC)":            "计费周期 (UTC)",
+	"Reason":                  "原因",
+	"Statement":               "记录",
+	"Lease":                   "租约",
+	"At (UTC)":                "时间 (UTC)",
+}

@@ -1,0 +1,148 @@
+package render
+
+import (
+	"regexp"
+	"strings"
+)
+
+// reason explains a reason of the closed lists (core/contract, core/price, core/occupancy, core/meter, core/usage).
+type reason struct{ code, why, remedy, whyZh, remedyZh string }
+
+// reasons of refused time and refused statements, and of blocks that are not about either.
+//
+//tidy:const
+var reasons = []reason{
+	{
+		"no_contract", "The customer had no contract in force.", "Sign a contract whose term covers this time.",
+		"客户在该时间没有生效的合同。", "请签署覆盖该时间的合同。",
+	},
+	{
+		"ambiguous_contract", "The customer had several contracts in force and the lease names none.", "State the lease's contract.",
+		"客户有多份生效合同，而租约未指明其一。", "请在租约中指明合同。",
+	},
+	{
+		"unknown_contract", "No signature of the contract is known.", "Sign the contract, or correct its name.",
+		"未收到该合同的签署记录。", "请签署合同，或更正合同编号。",
+	},
+	{
+		"wrong_customer", "The contract belongs to another customer.", "Name a contract of the lease's own customer.",
+		"合同属于其他客户。", "请为租约指定该客户自己的合同。",
+	},
+	{
+		"outside_term", "The time lies outside the contract's term.", "Extend the term by an amendment, or sign a contract for this time.",
+		"该时间不在合同有效期内。", "请以补充协议延长有效期，或为该时间另签合同。",
+	},
+	{
+		"bad_contract", "The contract document cannot be read.", "Correct the document and state it again.",
+		"合同文本无法解析。", "请更正合同文本后重新提交。",
+	},
+	{
+		"second_signature", "The contract was signed before.", "State an amendment instead.",
+		"合同已签署过。", "如需变更，请提交补充协议。",
+	},
+	{
+		"unsupported_amendment", "The amendment changes what must stay for a contract's life.", "Sign a new contract instead.",
+		"补充协议变更了合同期内不可变更的条款。", "请另签新合同。",
+	},
+	{
+		"unsupported_mode", "The pricing mode is not supported.", "Lease on demand, or wait for a version that supports the mode.",
+		"暂不支持该计费模式。", "请改用按需计费，或等待支持该模式的版本。",
+	},
+	{
+		"no_rate", "The contract has no rate for this SKU.", "Add the rate by an amendment, or correct the lease's SKU.",
+		"合同中没有该规格的价格。", "请以补充协议增加价格，或更正租约规格。",
+	},
+	{
+		"no_region", "The rate has no factor for this region.", "Add the region by an amendment, or correct the lease's region.",
+		"价格中没有该地域的系数。", "请以补充协议增加地域系数，或更正租约地域。",
+	},
+	{
+		"no_service_tier", "The rate has no factor for this service tier.", "Add the tier by an amendment, or correct the lease's tier.",
+		"价格中没有该服务等级的系数。", "请以补充协议增加等级系数，或更正租约服务等级。",
+	},
+	{
+		"overlap", "The device was already given out to an earlier lease.", "Correct the lease that is wrong: one device has one holder at a time.",
+		"设备已分配给更早的租约。", "请更正有误的租约：同一设备同一时间只能属于一份租约。",
+	},
+	{
+		"unknown_lease", "No start of the lease is known.", "State the lease's start.",
+		"未收到该租约的开始记录。", "请补交租约开始记录。",
+	},
+	{
+		"stop_before_start", "The lease would stop before it starts.", "Correct the instant of the stop or of the start.",
+		"租约的结束时间早于开始时间。", "请更正开始或结束时间。",
+	},
+	{
+		"second_start", "The lease was started before.", "Use a new lease name, or a change of state.",
+		"租约已开始过。", "请使用新的租约编号，或提交状态变更。",
+	},
+	{
+		"after_stop", "The lease was stopped before.", "Start a new lease.",
+		"租约已结束。", "请新建租约。",
+	},
+	{
+		"conflicting_fact", "Its key was used for another statement, and that one stands.", "If both are true, state this one under a new key.",
+		"该记录的键已用于另一条记录，以先到者为准。", "如两条均属实，请以新键重新提交。",
+	},
+	{
+		"assertion_failed", "A check of the program itself failed.", "Report it with the detail; the customer's close waits, nobody else's does.",
+		"程序自检失败。", "请连同详情上报；仅该客户暂缓出账，其他客户不受影响。",
+	},
+	{
+		"undecodable", "The message cannot be decoded.", "Look at the collector of that node and its version.",
+		"消息无法解码。", "请检查该节点的采集器及其版本。",
+	},
+	{
+		"wrong_partition", "The message came by another node's way.", "Look at the collector's settings.",
+		"消息来自其他节点的通道。", "请检查采集器配置。",
+	},
+	{
+		"sequence_conflict", "Two batches of one run contradict each other; the first is believed.", "Look for two collectors on one node.",
+		"同一次运行的两个批次相互矛盾，以先者为准。", "请检查该节点是否运行了两个采集器。",
+	},
+	{
+		"ahead_of_tick", "The samples lie in the future.", "Set the node's clock right.",
+		"采样时间在未来。", "请校准该节点的时钟。",
+	},
+	{
+		"bad_signature", "The signature does not hold.", "Look at the keys of that node.",
+		"签名无效。", "请检查该节点的密钥。",
+	},
+	{
+		"halted", "Rating of this customer stopped after a failed check.", "Report it with the detail; rating resumes with a corrected version.",
+		"该客户的计费因自检失败而暂停。", "请连同详情上报；修正版本后恢复计费。",
+	},
+	{
+		"conservation", "The ledger and the leases do not hold the same time.", "Report it: nothing is billed while the two differ.",
+		"账本与租约的时长不一致。", "请上报：两者不一致时不会出账。",
+	},
+}
+
+//tidy:const
+var codeWord = regexp.MustCompile(`[a-z_]+`)
+
+// explain says a reason in words, and what to do about it. A reason that is not known stays as it is.
+func (o Options) explain(code string) (why, remedy string) {
+	for _, r := range reasons {
+		switch {
+		case r.code != code:
+		case o.Language == Chinese:
+			return r.whyZh, r.remedyZh
+		default:
+			return r.why, r.remedy
+		}
+	}
+	return clean(code), ""
+}
+
+// codeIn finds the reason that a sentence is about.
+func codeIn(sentence string) string {
+	for _, w := range codeWord.FindAllString(strings.ToLower(sentence), -1) {
+		for _, r := range reasons {
+			if r.code == w {
+				return w
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,192 @@
+package render_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+const hour = 3600 * 1000 // milli-GPU-seconds of a GPU-hour
+
+// world is one contract in force, with what the ledger holds of its second month.
+type world struct {
+	t         testing.TB
+	contracts *contract.Register
+	base      meter.ChargeKey
+	totals    []meter.Total
+}
+
+const (
+	twoRates = `{sku: h100-sxm, on_demand: 18.00/gpu-hour, region: {cn-east: 100%, cn-west: 88%}, service_tier: {t3: 100%, t4: 108%}, dedicated: 125%},
+		{sku: a100-80g, on_demand: 9000.00/gpu-month}`
+)
+
+func newWorld(t testing.TB, currency, zone, rates string) *world {
+	t.Helper()
+	w := &world{t: t, contracts: contract.NewRegister()}
+	document := fmt.Sprintf("{contract: acme-2026, customer: acme, currency: %s, timezone: %s, term: {from: 2026-01-01, to: open}, billing: {}, rates: [%s]}",
+		currency, zone, rates)
+	w.contracts.Apply(fact.Fact{Seq: 1, Key: "1", Body: &fact.ContractSigned{Contract: "acme-2026", Customer: "acme", Document: document}})
+	latest := w.contracts.Latest()
+	if len(latest) != 1 {
+		t.Fatalf("the sample contract was not taken: %+v", w.contracts.Problems("acme-2026"))
+	}
+	c := latest[0].Contract
+	start := c.Period(c.Period(c.Term.From).Span.To).Span.From
+	w.base = meter.ChargeKey{
+		Customer: "acme", Contract: c.ID, Version: 1, PeriodStart: start, LocalDay: 20260201, SKU: "h100-sxm",
+		PricingMode: "on_demand", Region: "cn-west", ServiceTier: "t3", Kind: meter.Leased, Standing: meter.Priced,
+	}
+	return w
+}
+
+// raise replaces the rates from the 15th on.
+func (w *world) raise(currency, zone, rates string) {
+	c := w.contracts.Latest()[0].Contract
+	day := c.Zone.DateOf(w.base.PeriodStart).AddDays(14)
+	document := fmt.Sprintf("{contract: acme-2026, customer: acme, currency: %s, timezone: %s, term: {from: 2026-01-01, to: open}, billing: {}, rates: [%s]}",
+		currency, zone, rates)
+	w.contracts.Apply(fact.Fact{Seq: 2, Key: "2", Body: &fact.ContractAmended{Contract: c.ID, Effective: c.Zone.StartOfDay(day), Document: document}})
+	if p := w.contracts.Problems("acme-2026"); len(p) > 0 {
+		w.t.Fatalf("the amendment was not taken: %+v", p)
+	}
+}
+
+// add holds milli-GPU-seconds of a lease on a device; of them so many are inferred and missing.
+func (w *world) add(lease, device string, quantity, inferred, missing int64, change func(*meter.ChargeKey)) {
+	key := w.base
+	if change != nil {
+		change(&key)
+	}
+	a := meter.Amounts{Quantity: quantity, Measured: quantity - inferred - missing, Inferred: inferred, Missing: missing}
+	if key.Kind == meter.TopUp {
+		a = meter.Amounts{Quantity: quantity}
+	}
+	w.totals = append(w.totals, meter.Total{Lease: lease, Device: device, Key: key, Amounts: a})
+}
+
+func (w *world) statement() *bill.Statement {
+	w.t.Helper()
+	c := w.contracts.Latest()[0].Contract
+	s, err := bill.Compute(w.contracts, c.ID, c.Period(w.base.PeriodStart).Span, w.totals)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) invoice(number uint64) *bill.Document {
+	return bill.NewDocument(w.statement(), nil, 1).Numbered("GH-2026", number)
+}
+
+func topUp(k *meter.ChargeKey)     { k.Kind = meter.TopUp }
+func a100(k *meter.ChargeKey)      { k.SKU, k.Region, k.ServiceTier = "a100-80g", "", "" }
+func dedicated(k *meter.ChargeKey) { k.Region, k.ServiceTier, k.Dedicated = "cn-east", "t4", true }
+
+func normal(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	for i := range 8 {
+		w.add(fmt.Sprintf("train-%d", i/4), fmt.Sprintf("GPU-%d", i), 672*hour, 1000, 0, nil)
+	}
+	w.add("serve-1", "GPU-9", 100*hour+1234567, 4000, 300*1000, dedicated)
+	w.add("batch-1", "GPU-10", 36*hour+500, 0, 30*hour, a100)
+	return w.invoice(7)
+}
+
+func minimums(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w.add("short-1", "GPU-1", 20*1000, 0, 0, nil)
+	w.add("short-1", "GPU-1", 40*1000, 0, 0, topUp)
+	w.add("short-2", "GPU-1", 7*1000, 0, 0, nil)
+	w.add("short-2", "GPU-1", 53*1000, 0, 0, topUp)
+	return w.invoice(8)
+}
+
+func twoPrices(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w.raise("CNY", "Asia/Shanghai", `{sku: h100-sxm, on_demand: 20.50/gpu-hour, region: {cn-west: 90%}}`)
+	w.add("train-1", "GPU-1", 336*hour, 0, 0, nil)
+	w.add("train-1", "GPU-1", 335*hour+1800*1000+333, 0, 0, func(k *meter.ChargeKey) { k.Version, k.LocalDay = 2, 20260215 })
+	w.add("train-1", "GPU-1", 1000, 0, 0, func(k *meter.ChargeKey) { k.Version, k.LocalDay, k.Kind = 2, 20260215, meter.TopUp })
+	return w.invoice(9)
+}
+
+func correction(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "America/New_York", twoRates)
+	w.base.LocalDay = 20260201
+	w.add("train-1", "GPU-1", 100*hour, 0, 3*hour, nil)
+	w.add("gone-1", "GPU-2", 10*hour, 0, 0, a100)
+	before := w.statement()
+	w.totals = nil
+	w.add("train-1", "GPU-1", 90*hour+1000, 1000, 0, nil)
+	w.add("serve-1", "GPU-3", 5*hour, 0, 0, dedicated)
+	return bill.NewDocument(w.statement(), before, 2).Numbered("GH-2026", 10)
+}
+
+func unbilled(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w.add("train-1", "GPU-1", 100*hour, 0, 0, nil)
+	refused := func(reason string) func(*meter.ChargeKey) {
+		return func(k *meter.ChargeKey) { k.Standing, k.Reason = meter.Refused, reason }
+	}
+	w.add("train-2", "GPU-1", 12*hour, 0, 0, refused(meter.ReasonOverlap))
+	w.add("train-3", "GPU-4", 3*hour, 0, 0, func(k *meter.ChargeKey) { refused("no_rate")(k); k.SKU = "b200-nvl" })
+	w.add("train-4", "GPU-5", 2*hour, 0, 0, func(k *meter.ChargeKey) { refused("no_region")(k); k.Standing = meter.Waived })
+	return w.invoice(11)
+}
+
+func empty(t testing.TB) *bill.Document {
+	return newWorld(t, "CNY", "Asia/Shanghai", twoRates).invoice(12)
+}
+
+func preview(t testing.TB) *bill.Document {
+	w := newWorld(t, "USD", "America/New_York", `{sku: h100-sxm, on_demand: 2.99/gpu-hour}`)
+	w.base.PeriodStart = w.contracts.Latest()[0].Contract.Period(w.base.PeriodStart + 40*86400).Span.From // March: clocks change
+	w.base.LocalDay = 20260305
+	w.add("train-1", "GPU-1", 17*hour, 0, 17*hour, nil)
+	return bill.NewDocument(w.statement(), nil, 0)
+}
+
+// hostile has names that try to break the page.
+func hostile(t testing.TB) *bill.Document {
+	d := normal(t)
+	d.Customer = "Evil\u202e\u200bCorp\x1b[2J\r\nTotal: 0.00 🚀👍🏽👨\u200d👩 שלום z\u0301\u0302\u0303\u0304\u0305algo"
+	d.Contract = "长名字" + fmt.Sprintf("%0200d", 7)
+	d.Lines[0].SKU = "h100\tsxm\u2066 😀 한국어 e\u0301"
+	d.Lines[1].Region = "东数西算\u3000枢纽节点\x00"
+	d.Lines[2].SKU = fmt.Sprintf("%s%0190d", "xxxxxxxxxx", 1)
+	d.Lines[0].Rows[0].Steps[1] = "region \u202e%88 tsew-nc"
+	d.Timezone = "Asia/\x07Shanghai"
+	return d
+}
+
+func yen(t testing.TB) *bill.Document {
+	w := newWorld(t, "JPY", "Asia/Tokyo", `{sku: h100-sxm, on_demand: 450.5/gpu-hour}`)
+	w.add("train-1", "GPU-1", 10_001*hour, 0, 0, nil)
+	return w.invoice(13)
+}
+
+func dinar(t testing.TB) *bill.Document {
+	w := newWorld(t, "KWD", "Asia/Kuwait", `{sku: h100-sxm, on_demand: 0.9215/gpu-hour}`)
+	w.add("train-1", "GPU-1", 1_234_567*hour+hour/3, 0, 0, nil)
+	return w.invoice(14)
+}
+
+// down rounds in a way that is not to the nearest.
+func down(t testing.TB) *bill.Document {
+	d := yen(t)
+	d.Rounding = money.Down.String()
+	return d
+}
+
+func samples(t testing.TB) map[string]*bill.Document {
+	return map[string]*bill.Document{
+		"normal": normal(t), "minimum": minimums(t), "two-prices": twoPrices(t), "correction": correction(t), "unbilled": unbilled(t),
+		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t),
+	}
+}

@@ -121,11 +121,13 @@ func (s *State) planHours(first span.Hour, w *work) {
 	})
 }
 
-// planTouched adds hours that were closed before this block and are touched by facts and by late samples; a late sample at an hour's edge also touches
-// its neighbour, whose inferred seconds it may change.
+// planTouched adds hours that facts and late samples touch among those that were closed before this block, or that a cut
+// classified while they were open; a late sample at an hour's edge also touches its neighbour, whose inferred seconds it
+// may change.
 func (s *State) planTouched(closed span.Hour, tasks map[UnitHour]bool, w *work) {
+	standing := span.Span{From: 0, To: max(closed.Start(), s.cutAt)}
 	touch := func(u Unit, in span.Span) {
-		in = in.Intersect(span.Span{From: 0, To: closed.Start()})
+		in = in.Intersect(standing)
 		for h := in.From.Hour(); h.Start() < in.To; h++ {
 			tasks[UnitHour{u, h}] = true
 		}

@@ -39,6 +39,8 @@ func (s *Scenario) Check(r *replay.Result) []Difference {
 	}
 	c.silent()
 	c.refusals()
+	c.at = Period{}
+	c.unbilled("unbilled", s.Unbilled, standing(r, Period{}, meter.Refused))
 	c.devices()
 	return c.found
 }
@@ -201,12 +203,14 @@ func coverageOf(l *bill.DocumentLine) map[string]int64 {
 	return map[string]int64{"measured": c.Measured, "inferred": c.Inferred, "missing": c.Missing, "top_up": c.TopUp}
 }
 
-// standing adds the unbilled time of a period that has no document up from the ledger, with time that found no contract.
+// standing adds the unbilled time of a period that has no document up from the ledger, with time of the customer that
+// found no contract; for no period, all such time.
 func standing(r *replay.Result, p Period, which meter.Standing) map[string]int64 {
 	out := map[string]int64{}
 	for _, t := range r.Totals {
 		ours := t.Key.Contract == p.Contract && t.Key.PeriodStart == p.Span.From
-		if t.Key.Standing == which && (ours || t.Key.Contract == "" && t.Key.Customer == p.Customer) {
+		lost := t.Key.Contract == "" && (p.Customer == "" || t.Key.Customer == p.Customer)
+		if t.Key.Standing == which && (ours || lost) {
 			out[t.Key.Reason] += t.Quantity
 		}
 	}

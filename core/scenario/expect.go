@@ -117,7 +117,7 @@ func (p *parsing) unbilled(s section, key string) []Unbilled {
 	out := []Unbilled{}
 	for i, n := range s.list(key) {
 		var u Unbilled
-		if f, ok := p.section(n, fmt.Sprintf("%s.%s[%d]", s.field, key, i), "reason", "quantity"); ok {
+		if f, ok := p.section(n, fmt.Sprintf("%s[%d]", join(s.field, key), i), "reason", "quantity"); ok {
 			need(f, "reason", "write one of the closed list, such as overlap", text, &u.Reason)
 			need(f, "quantity", "write 0.5 gpu-hours", parseQuantity, &u.Quantity)
 		}

@@ -51,13 +51,13 @@ func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.L
 		}
 		return in
 	}
-	any := func(in span.Span) span.Second { return in.From + span.Second(pick(int(in.To-in.From)+1)) }
+	draw := func(in span.Span) span.Second { return in.From + span.Second(pick(int(in.To-in.From)+1)) }
 	var again []replay.Statement
 	for _, s := range log.Statements {
-		s.Known = any(within(s.Known))
+		s.Known = draw(within(s.Known))
 		out.Statements = append(out.Statements, s)
 		if pick(4) == 0 {
-			again = append(again, replay.Statement{Known: any(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
+			again = append(again, replay.Statement{Known: draw(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
 		}
 	}
 	keepOrder(out.Statements)
@@ -67,7 +67,7 @@ func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.L
 		in := within(m.Known)
 		in.From = max(in.From, m.Batch.Minute.Start()+span.Second(m.Batch.Spoken.Last())+1) // nobody measures ahead
 		for range 1 + max(0, pick(4)-2) {
-			out.Measurements = append(out.Measurements, replay.Measurement{Known: any(in), Batch: m.Batch})
+			out.Measurements = append(out.Measurements, replay.Measurement{Known: draw(in), Batch: m.Batch})
 		}
 	}
 	for i := len(out.Measurements) - 1; i > 0; i-- {

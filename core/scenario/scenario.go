@@ -18,7 +18,8 @@ type Scenario struct {
 	GraceSeconds int64 // the provider's, for contracts that state none
 	Close        []Period
 	Expect       []Expectation
-	Refusals     []Refusal
+	Refusals     []Refusal  // all of them; nil when not stated
+	Unbilled     []Unbilled // all refused time that found no contract; nil when not stated
 	Devices      []Device
 	statements   []replay.Statement
 	measurements []replay.Measurement
@@ -103,7 +104,7 @@ type parsing struct {
 }
 
 func (p *parsing) root(n ast.Node) {
-	s, ok := p.section(n, "", "story", "grace", "contracts", "events", "close", "expect", "refusals", "devices")
+	s, ok := p.section(n, "", "story", "grace", "contracts", "events", "close", "expect", "refusals", "unbilled", "devices")
 	if !ok {
 		return
 	}
@@ -128,6 +129,10 @@ func (p *parsing) root(n ast.Node) {
 	}
 	for i, n := range s.list("expect") {
 		p.expect(n, fmt.Sprintf("expect[%d]", i))
+	}
+	p.s.Unbilled = p.unbilled(s, "unbilled")
+	if s.has("refusals") {
+		p.s.Refusals = []Refusal{}
 	}
 	for i, n := range s.list("refusals") {
 		p.refusal(n, fmt.Sprintf("refusals[%d]", i))

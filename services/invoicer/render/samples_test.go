@@ -160,7 +160,7 @@ func hostile(t testing.TB) *bill.Document {
 	d.Lines[0].SKU = "h100\tsxm\u2066 😀 한국어 e\u0301"
 	d.Lines[1].Region = "东数西算\u3000枢纽节点\x00"
 	d.Lines[2].SKU = fmt.Sprintf("%s%0190d", "xxxxxxxxxx", 1)
-	d.Lines[0].Rows[0].Steps[1] = "region \u202e%88 tsew-nc"
+	d.Lines[1].Rows[0].Steps[1] = "region \u202e%88 tsew-nc"
 	d.Timezone = "Asia/\x07Shanghai"
 	return d
 }

@@ -191,7 +191,11 @@ func (w *world) sample(ctx context.Context, from, to span.Second) error {
 			return err
 		}
 	}
-	err := w.sampler.Flush(ctx)
+	finish := w.sampler.Flush
+	if in.To == w.window.To {
+		finish = w.sampler.Stop // also closes batches whose last seconds nobody sampled
+	}
+	err := finish(ctx)
 	w.sampled += time.Since(began)
 	return err
 }

@@ -1,0 +1,6 @@
+// Package cases owns the case files: scenarios with the bill that is right, each with its story and its hand computation.
+// A dispute becomes a case first; the fix turns it right. The names of files begin with the public bug report or fixture
+// they restate, where there is one.
+//
+// It does not own the language they are written in (core/scenario).
+package cases

@@ -70,7 +70,7 @@ func examine(ctx context.Context, e *gpuhour.Engine) (findings []string, bad int
 		if tick, err = codec.DecodeTick(m); err != nil {
 			return nil, 0, err
 		}
-		note(true, "clock", "last tick %s, %s after the last one was stored", tick.At, time.Since(m.Time).Round(time.Second))
+		note(true, "clock", "last tick %s, stored %s ago", tick.At, time.Since(m.Time).Round(time.Second))
 	}
 	for _, service := range []string{rater.Service, alerter.Service} {
 		p, err := e.Store().Progress(ctx, service)

@@ -76,9 +76,6 @@ func (o Options) pairs(p *page, list []note) {
 	}
 }
 
-// glued keeps a text in one line.
-func glued(s string) string { return strings.ReplaceAll(s, " ", string(glue)) }
-
 // period is both ends in the contract's local time, with the zone and its distance from UTC; where clocks change in
 // between, each end has its own.
 func (o Options) period(d *bill.Document) string {
@@ -113,8 +110,8 @@ func (o Options) lines(d *bill.Document) string {
 	}}
 	for i := range d.Lines {
 		l := &d.Lines[i]
-		t.Row(fmt.Sprintf("%2d", l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
-		o.arithmetic(&t, d.Kind, l)
+		t.row(false, fmt.Sprintf("%2d", l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
+		o.arithmetic(&t, d, l)
 		if c := o.coverage(l.Quantity.Coverage, d.Kind == bill.KindCorrection, false); c != "" {
 			t.note(o.say("coverage"), c)
 		}
@@ -128,44 +125,44 @@ func (o Options) lines(d *bill.Document) string {
 
 // item is what a line bills, in one phrase.
 func (o Options) item(l *bill.DocumentLine) string {
-	parts := []string{l.SKU, o.phrase(l.PricingMode)}
+	parts := []string{clean(l.SKU), glued(o.phrase(l.PricingMode))}
 	if l.Region != "" {
-		parts = append(parts, l.Region)
+		parts = append(parts, clean(l.Region))
 	}
 	if l.ServiceTier != "" {
-		parts = append(parts, o.say("tier %s", l.ServiceTier))
+		parts = append(parts, glued(o.say("tier %s", clean(l.ServiceTier))))
 	}
 	if l.Dedicated {
-		parts = append(parts, o.say("dedicated"))
+		parts = append(parts, glued(o.say("dedicated")))
 	}
-	return strings.Join(parts, " · ")
+	return strings.Join(parts, string(glue)+"· ")
 }
 
-// coverage says how much of leased time samples prove, in per cent and GPU-hours. Of a difference there are no per cent.
+// coverage says how much of leased time samples prove, in GPU-hours and per cent. Of a difference there is no per cent.
 func (o Options) coverage(c bill.Coverage, difference, whole bool) string {
 	leased := c.Measured + c.Inferred + c.Missing
-	parts := make([]string, 0, 4)
-	for _, p := range []struct {
-		name  string
-		milli int64
-	}{{"measured", c.Measured}, {"inferred", c.Inferred}, {"missing", c.Missing}} {
-		text := o.say(p.name) + " "
-		if !difference && leased > 0 {
-			text += percent(p.milli, leased) + " = "
+	var parts []string
+	add := func(name string, milli int64, of int64) {
+		text := o.say(name) + " " + trimmedHours(milli)
+		if len(parts) == 0 {
+			text = o.say(name) + " " + o.hours(milli)
 		}
-		parts = append(parts, glued(text+trimmedHours(p.milli)))
+		if milli != 0 && of > 0 {
+			text += " (" + percent(milli, of) + ")"
+		}
+		parts = append(parts, glued(text))
 	}
-	if leased == 0 && c.Measured == 0 && c.Inferred == 0 {
-		parts = parts[:0] // a line of top-ups has nothing to cover
+	if difference {
+		leased = 0
+	}
+	if c.Measured != 0 || c.Inferred != 0 || c.Missing != 0 { // top-ups alone have nothing to cover
+		add("measured", c.Measured, leased)
+		add("inferred", c.Inferred, leased)
+		add("missing", c.Missing, leased)
 	}
 	if whole && c.TopUp != 0 {
-		parts = append(parts, glued(o.say("start minimum")+" "+trimmedHours(c.TopUp)))
+		add("start minimum", c.TopUp, 0)
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	last := len(parts) - 1
-	parts[last] = glued(o.say("%s GPU-hours", parts[last]))
 	return strings.Join(parts, string(glue)+"· ")
 }
 
@@ -185,6 +182,14 @@ func percent(part, whole int64) string {
 	}
 }
 
+// hours is a quantity with its unit.
+func (o Options) hours(milli int64) string {
+	if text := trimmedHours(milli); text != "1" {
+		return o.say("%s GPU-hours", text)
+	}
+	return o.say("1 GPU-hour")
+}
+
 // trimmedHours is GPU-hours without idle zeros.
 func trimmedHours(milli int64) string {
 	return group(strings.TrimSuffix(strings.TrimRight(bill.GPUHours(milli), "0"), "."))
@@ -202,12 +207,12 @@ func (o Options) unbilled(list []bill.UnbilledLine) string {
 		t.Row(o.say(string(l.Standing)), l.SKU, strconv.Itoa(l.Leases), group(l.Quantity.GPUHours))
 		why, remedy := o.explain(l.Reason)
 		if l.Standing == meter.Waived {
-			remedy = o.say("A person gave this time away for good; it is never billed. Nothing to do.")
+			remedy = o.say("Nothing: a person gave this time away for good, and it is never billed.")
+		} else {
+			remedy = strings.TrimSpace(remedy + o.say(" A correction bills this time once the cause is gone."))
 		}
 		t.note(o.say("why"), why)
-		if remedy != "" {
-			t.note(o.say("what to do"), remedy)
-		}
+		t.note(o.say("what to do"), remedy)
 	}
 	return t.String()
 }
@@ -238,7 +243,7 @@ func (o Options) missing(d *bill.Document) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	return o.say("Of line %s more than a tenth has no samples: leases bill, samples prove. No collector ran there, or its data never came; the amount is the same.",
+	return o.say("More than a tenth of the time in line %s has no samples: no collector ran, or its data never came. Leases bill, samples prove: the amount is the same.",
 		strings.Join(lines, ", "))
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -16,8 +17,7 @@ func List(documents []*bill.Document, o Options) string {
 		return o.say("No invoices.") + "\n"
 	}
 	t := Table{Width: o.Width, Colour: o.Colour, Columns: []Column{
-		{Head: o.say("Number"), Fit: Wrap},
-		{Head: o.say("Kind")},
+		{Head: o.say("Invoice"), Fit: Wrap},
 		{Head: o.say("Contract"), Fit: Clip},
 		{Head: o.say("Customer"), Fit: Clip},
 		{Head: o.say("Period"), Fit: Wrap},
@@ -25,20 +25,28 @@ func List(documents []*bill.Document, o Options) string {
 		{Head: o.say("Total"), Align: Right},
 	}}
 	for _, d := range documents {
-		t.Row(d.Invoice, o.say(d.Kind), d.Contract, d.Customer, o.dates(d.Period), listHours(d.Quantity.MilliGPUSeconds), group(d.Total)+" "+d.Currency)
+		t.Row(o.called(d), d.Contract, d.Customer, o.dates(d.Period), listHours(d.Quantity.MilliGPUSeconds), group(d.Total)+" "+d.Currency)
 	}
 	for _, s := range sums(documents) {
-		name := "%d issued"
+		name := "issued: %d"
 		if s.preview {
-			name = "%d previews"
+			name = "previews: %d"
 		}
 		amount := o.say("unknown")
 		if s.amount != nil {
 			amount = group(money.DecimalText(s.amount, s.places, 12))
 		}
-		t.Total(o.say(name, s.count), "", "", "", "", listHours(s.milli), amount+" "+s.currency)
+		t.Total(o.say(name, s.count), "", "", "", listHours(s.milli), amount+" "+s.currency)
 	}
 	return t.String()
+}
+
+// called is the number, and the kind where it is no plain invoice.
+func (o Options) called(d *bill.Document) string {
+	if d.Kind == bill.KindInvoice {
+		return d.Invoice
+	}
+	return strings.TrimSpace(d.Invoice + " " + o.say(d.Kind))
 }
 
 // listHours has three digits, for an overview; the invoice itself has nine.

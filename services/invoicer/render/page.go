@@ -19,7 +19,7 @@ type page struct {
 }
 
 func (p *page) paint(s style, text string) string {
-	text = strings.ReplaceAll(text, string(glue), " ")
+	text = strings.NewReplacer(string(glue), " ", string(joiner), "").Replace(text)
 	if !p.colour || s == plain || text == "" {
 		return text
 	}

@@ -14,9 +14,9 @@ func Blocked(blocks []bill.Block, o Options) string {
 		return o.say("Nothing blocks a close.") + "\n"
 	}
 	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
-		{Head: o.say("Contract"), Fit: Clip},
-		{Head: o.say("Customer"), Fit: Clip},
-		{Head: o.say("Period (UTC)"), Fit: Fill},
+		{Head: o.say("Contract"), Fit: Fill},
+		{Head: o.say("Customer"), Fit: Wrap},
+		{Head: o.say("Period (UTC)")},
 	}}
 	for _, b := range blocks {
 		t.Row(b.Contract, b.Customer, o.say("%s to %s", instant(b.Period.From), instant(b.Period.To)))
@@ -31,10 +31,9 @@ func Refusals(refusals []meter.Refusal, o Options) string {
 		return o.say("Nothing is refused.") + "\n"
 	}
 	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
-		{Head: o.say("Statement"), Fit: Fill},
 		{Head: o.say("Reason"), Fit: Wrap},
-		{Head: o.say("Customer"), Fit: Clip},
-		{Head: o.say("Lease"), Fit: Clip},
+		{Head: o.say("Customer"), Fit: Wrap},
+		{Head: o.say("Lease"), Fit: Fill},
 		{Head: o.say("At (UTC)")},
 	}}
 	for _, r := range refusals {
@@ -42,7 +41,8 @@ func Refusals(refusals []meter.Refusal, o Options) string {
 		if r.At != 0 {
 			at = instant(r.At)
 		}
-		t.Row(r.ID, r.Reason, r.Customer, r.Lease, at)
+		t.Row(r.Reason, r.Customer, r.Lease, at)
+		t.note(o.say("statement"), clean(r.ID))
 		o.remedy(&t, r.Reason, r.Detail)
 	}
 	return t.String()

@@ -54,22 +54,27 @@ const (
 	gap          = "  "
 	narrowest    = 40  // a narrower terminal gets this width
 	widest       = 120 // a longer line is hard to follow
-	flexMin      = 10  // a column that gives way keeps this much
+	flexMin      = 8   // a column that gives way keeps this much
 	defaultWidth = 80
 )
 
 // Row adds a row, one cell for each column.
-func (t *Table) Row(cells ...string) { t.add(false, cells) }
+func (t *Table) Row(cells ...string) { t.row(false, cleaned(cells)...) }
 
 // Total adds a row that stands below a rule.
-func (t *Table) Total(cells ...string) { t.add(true, cells) }
+func (t *Table) Total(cells ...string) { t.row(true, cleaned(cells)...) }
 
-func (t *Table) add(total bool, cells []string) {
-	r := row{total: total, cells: make([]string, len(cells))}
+func cleaned(cells []string) []string {
+	out := make([]string, len(cells))
 	for i, c := range cells {
-		r.cells[i] = clean(c)
+		out[i] = clean(c)
 	}
-	t.rows = append(t.rows, r)
+	return out
+}
+
+// row takes clean cells: they may hold glue.
+func (t *Table) row(total bool, cells ...string) {
+	t.rows = append(t.rows, row{cells: cells, total: total})
 }
 
 // Note adds a remark under the last row, across all columns.

@@ -13,6 +13,7 @@ import (
 const (
 	ellipsis = "…"
 	glue     = '\u00a0' // a space at which no line breaks; it leaves as a plain one
+	joiner   = '\u2060' // keeps two wide letters in one line; it does not leave
 	lrm      = '\u200e' // ends a run of letters written from the right, so that the figures after it stay in place
 	maxMarks = 2        // combining marks on one letter; a tower of them would run into the lines above
 )
@@ -69,7 +70,7 @@ func columns(s string) int {
 
 func runeColumns(r rune) int {
 	switch {
-	case isMark(r) || r == lrm:
+	case isMark(r) || r == lrm || r == joiner:
 		return 0
 	case isWide(r):
 		return 2
@@ -141,13 +142,30 @@ func breakLine(s string, w int) (line, rest string) {
 	return s, ""
 }
 
+// glued keeps a text in one line where it fits in one.
+func glued(s string) string {
+	var out strings.Builder
+	var last rune
+	for _, r := range s {
+		if isWide(last) && isWide(r) {
+			out.WriteRune(joiner)
+		}
+		last = r
+		if r == ' ' {
+			r = glue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
 // breaks tells whether a line may end between two letters. Chinese breaks anywhere, but no line starts with a stop or
 // a closing bracket, ends with an opening one, or parts a figure from its measure.
 func breaks(a, b rune) bool {
 	switch {
 	case a == ' ' || b == ' ':
 		return true
-	case a == glue || b == glue, strings.ContainsRune("、。，；：！？）》」%", b), strings.ContainsRune("（《「", a):
+	case a == glue || b == glue || a == joiner || b == joiner, strings.ContainsRune("、。，；：！？）》」%", b), strings.ContainsRune("（《「", a):
 		return false
 	default:
 		return isWide(a) && isWide(b)

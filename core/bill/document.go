@@ -189,7 +189,7 @@ func lineDifferences(s, before *Statement) []lineDifference {
 	i, j := 0, 0
 	for i < len(s.Lines) || j < len(before.Lines) {
 		var d lineDifference
-		order := 0
+		var order int
 		switch {
 		case j == len(before.Lines):
 			order = -1

@@ -74,12 +74,11 @@ func PeriodAt(cycle Cycle, anchor int, term span.Span, zone Zone, t span.Second)
 
 // full is the whole period around t.
 func (z Zone) full(cycle Cycle, anchor int, start, t span.Second) span.Span {
-	if cycle == Hourly {
-		return z.hourOf(t)
-	}
 	today := z.DateOf(t)
 	var first, next Date
 	switch cycle {
+	case Hourly:
+		return z.hourOf(t)
 	case Daily:
 		first, next = today, today.AddDays(1)
 	case Weekly:

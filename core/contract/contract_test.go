@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -172,8 +173,8 @@ rates:
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	errs, ok := err.(contract.Errors)
-	if !ok || errs[6].Line != 13 || errs[6].Field != "rates[0].on_demand" || errs[6].Remedy != "write 35.00/gpu-hour" {
+	var errs contract.Errors
+	if !errors.As(err, &errs) || errs[6].Line != 13 || errs[6].Field != "rates[0].on_demand" || errs[6].Remedy != "write 35.00/gpu-hour" {
 		t.Errorf("errors are %#v", err)
 	}
 }

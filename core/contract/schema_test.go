@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -116,8 +117,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("fuzz.yaml", data)
 		if err != nil {
-			errs, ok := err.(Errors)
-			if !ok || len(errs) == 0 || errs[0].Line < 1 {
+			var errs Errors
+			if !errors.As(err, &errs) || len(errs) == 0 || errs[0].Line < 1 {
 				t.Fatalf("error without a place: %v", err)
 			}
 			return

@@ -131,16 +131,25 @@ func (t *timeline) fold(facts []fact.Fact) {
 // accepts lists a fact that has no start before it, or follows the stop.
 func (t *timeline) accepts(f fact.Fact) bool {
 	switch {
+	case t.stopped && t.restarts(f):
+		t.stopped = false
 	case t.stopped:
 		t.problem(f, AfterStop, "the lease was stopped before")
+		return false
 	case t.lease.Started != nil && At(f.Body) < t.lease.Started.At:
 		t.problem(f, StopBeforeStart, "the lease starts at "+t.lease.Started.At.String())
+		return false
 	case t.lease.Started == nil:
 		t.problem(f, UnknownLease, "no start of this lease is known")
-	default:
-		return true
+		return false
 	}
-	return false
+	return true
+}
+
+// restarts tells whether the fact starts a lease again that a fault ended: such a start has no minimum.
+func (t *timeline) restarts(f fact.Fact) bool {
+	b, ok := f.Body.(*fact.LeaseStateChanged)
+	return ok && b.State == fact.Running && len(t.starts) > 0 && t.starts[len(t.starts)-1].EndedBy == fact.ByFault
 }
 
 func (t *timeline) problem(f fact.Fact, reason, detail string) {

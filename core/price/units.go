@@ -45,6 +45,7 @@ func monthSeconds(c *contract.Contract, at span.Second) int64 {
 		return 720 * secondsPerHour
 	case contract.Month730h:
 		return 730 * secondsPerHour
+	case contract.MonthActual:
 	}
 	if c.Billing.Cycle == calendar.Monthly {
 		return c.Period(at).Full.Seconds()

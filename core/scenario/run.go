@@ -36,8 +36,8 @@ func (s *Scenario) RunLog(log replay.Log) (*replay.Result, error) {
 }
 
 // Disorder tells the same log in another order: what is known by each of the cuts (rising instants) arrives in any order
-// between the cut before and that one, and some of it again later. Statements about one instant, and those about contracts,
-// keep their order, because position decides between them. pick gives a number from 0 to n-1.
+// between the cut before and that one, and some of it again later. Statements about one instant or under one key, and those
+// about contracts, keep their order, because position decides between them. pick gives a number from 0 to n-1.
 func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.Log {
 	out := replay.Log{Until: log.Until, Stops: log.Stops}
 	within := func(known span.Second) span.Span {
@@ -52,11 +52,18 @@ func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.L
 		return in
 	}
 	draw := func(in span.Span) span.Second { return in.From + span.Second(pick(int(in.To-in.From)+1)) }
+	uses := map[string]int{} // of a key
+	for _, s := range log.Statements {
+		uses[s.Fact.Key]++
+	}
 	var again []replay.Statement
 	for _, s := range log.Statements {
-		s.Known = draw(within(s.Known))
+		alone := uses[s.Fact.Key] == 1
+		if alone {
+			s.Known = draw(within(s.Known))
+		}
 		out.Statements = append(out.Statements, s)
-		if pick(4) == 0 {
+		if alone && pick(4) == 0 {
 			again = append(again, replay.Statement{Known: draw(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
 		}
 	}

@@ -180,10 +180,10 @@ func (r *Reader) checkClock(m bus.Message, b meter.Block) error {
 	}
 	skew := int64(b.At) - m.Time.Unix()
 	if skew > wallSkewSeconds || skew < -wallSkewSeconds {
-		return fmt.Errorf("T %v is %d s off the server's stamp: %w", b.At, skew, ErrClock)
+		return fmt.Errorf("tick time %v is %d s off the server's stamp: %w", b.At, skew, ErrClock)
 	}
 	if r.pos.At > 0 && b.At-r.pos.At > wallJumpSeconds && !resumed {
-		return fmt.Errorf("T jumps from %v to %v: %w", r.pos.At, b.At, ErrClock)
+		return fmt.Errorf("tick time jumps from %v to %v: %w", r.pos.At, b.At, ErrClock)
 	}
 	return nil
 }

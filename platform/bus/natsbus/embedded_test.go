@@ -289,7 +289,7 @@ func TestRefusals(t *testing.T) {
 		{10009, 500, "server is not cluster leader", bus.ErrAmbiguous},
 	} {
 		err := refusal(&jetstream.APIError{Code: test.class, ErrorCode: test.code, Description: test.description})
-		if !errors.Is(err, test.want) || test.want != bus.ErrAmbiguous && errors.Is(err, bus.ErrAmbiguous) {
+		if !errors.Is(err, test.want) || !errors.Is(test.want, bus.ErrAmbiguous) && errors.Is(err, bus.ErrAmbiguous) {
 			t.Errorf("%d %s: %v; want %v", test.code, test.description, err, test.want)
 		}
 	}

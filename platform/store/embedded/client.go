@@ -105,7 +105,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer served.Body.Close() // a RoundTripper owes it, also on errors
 		rec := recorder{header: http.Header{}, status: http.StatusOK}
 		t.handler.ServeHTTP(&rec, served)
-		done <- rec.response(r)
+		done <- rec.response(r) //nolint:bodyclose // the caller of RoundTrip closes it
 	}()
 	select {
 	case res := <-done:

@@ -33,6 +33,7 @@ type process struct {
 	engines int
 }
 
+//tidy:process
 var theProcess process
 
 // Load maps libchdb into the process; Library gives the path. Loading the same path again does nothing. Another path

@@ -178,7 +178,7 @@ func table(f File, header []string, each func(*row)) error {
 func located(f File, line int, err error) error {
 	var parse *csv.ParseError
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		err = errors.New("the file is empty")
 	case errors.As(err, &parse):
 		line, err = parse.StartLine, parse.Err

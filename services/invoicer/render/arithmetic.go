@@ -83,7 +83,7 @@ func (o Options) product(t *Table, r *bill.DocumentRow) {
 	}
 	label := "leased"
 	if r.Kind == meter.TopUp {
-		label, text = "top-up", o.say("start minimum: ")+text
+		label, text = "top-up", o.say("start minimum or granularity: ")+text
 	}
 	t.note(o.say(label), text)
 }

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -39,13 +38,13 @@ func (o Options) header(p *page, d *bill.Document) {
 	name, due, about := clean(d.Invoice), "Total due", ""
 	switch d.Kind {
 	case bill.KindPreview:
-		p.line(yellow, o.say("PREVIEW")+" · "+o.say("provisional"))
+		p.paragraph(yellow, o.say("PREVIEW")+" · "+o.say("provisional"), room(o.Width))
 		due, about = "Total", "This is not an invoice: it has no number, and its amounts may change until the period closes."
 	case bill.KindCorrection:
-		p.line(bold, o.say("CORRECTION %s", name))
-		due, about = "Difference", "It corrects what was billed for this period before. Only differences are billed."
+		p.paragraph(bold, o.say("CORRECTION %s", name), room(o.Width))
+		due, about = "Difference", "Amounts are differences to what was billed for this period before; the arithmetic shows what is known now."
 	default:
-		p.line(bold, o.say("INVOICE %s", name))
+		p.paragraph(bold, o.say("INVOICE %s", name), room(o.Width))
 	}
 	if about != "" {
 		p.paragraph(plain, o.say(about), room(o.Width))
@@ -101,7 +100,7 @@ func (o Options) lines(d *bill.Document) string {
 		amount = "Difference (%s)"
 	}
 	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
-		{Head: "#", Align: Right},
+		{Head: " #", Align: Right},
 		{Head: o.say("Item"), Fit: Fill},
 		{Head: o.say("Leases"), Align: Right},
 		{Head: o.say("Devices"), Align: Right},
@@ -110,7 +109,7 @@ func (o Options) lines(d *bill.Document) string {
 	}}
 	for i := range d.Lines {
 		l := &d.Lines[i]
-		t.row(false, fmt.Sprintf("%2d", l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
+		t.row(false, strconv.Itoa(l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
 		o.arithmetic(&t, d, l)
 		if c := o.coverage(l.Quantity.Coverage, d.Kind == bill.KindCorrection, false); c != "" {
 			t.note(o.say("coverage"), c)
@@ -125,7 +124,10 @@ func (o Options) lines(d *bill.Document) string {
 
 // item is what a line bills, in one phrase.
 func (o Options) item(l *bill.DocumentLine) string {
-	parts := []string{clean(l.SKU), glued(o.phrase(l.PricingMode))}
+	parts := []string{glued(o.phrase(l.PricingMode))}
+	if l.SKU != "" {
+		parts = []string{clean(l.SKU), parts[0]}
+	}
 	if l.Region != "" {
 		parts = append(parts, clean(l.Region))
 	}
@@ -142,11 +144,15 @@ func (o Options) item(l *bill.DocumentLine) string {
 func (o Options) coverage(c bill.Coverage, difference, whole bool) string {
 	leased := c.Measured + c.Inferred + c.Missing
 	var parts []string
-	add := func(name string, milli int64, of int64) {
-		text := o.say(name) + " " + trimmedHours(milli)
+	add := func(name string, milli, of int64) {
+		text := trimmedHours(milli)
 		if len(parts) == 0 {
-			text = o.say(name) + " " + o.hours(milli)
+			text = o.hours(milli)
 		}
+		if difference && milli > 0 {
+			text = "+" + text
+		}
+		text = o.say(name) + " " + text
 		if milli != 0 && of > 0 {
 			text += " (" + percent(milli, of) + ")"
 		}
@@ -232,18 +238,19 @@ func (o Options) remarks(p *page, d *bill.Document) {
 	}
 }
 
+// missing is said when more than a tenth of a line is. A difference may be negative: then there is no such part.
 func (o Options) missing(d *bill.Document) string {
 	var lines []string
 	for _, l := range d.Lines {
 		c := l.Quantity.Coverage
-		if leased := c.Measured + c.Inferred + c.Missing; c.Missing > 0 && c.Missing > leased/10 {
-			lines = append(lines, strconv.Itoa(l.Line))
+		if leased := c.Measured + c.Inferred + c.Missing; min(c.Measured, c.Inferred) >= 0 && c.Missing > leased/10 {
+			lines = append(lines, glued(strconv.Itoa(l.Line)+" ("+percent(c.Missing, leased)+")"))
 		}
 	}
 	if len(lines) == 0 {
 		return ""
 	}
-	return o.say("More than a tenth of the time in line %s has no samples: no collector ran, or its data never came. Leases bill, samples prove: the amount is the same.",
+	return o.say("Samples are missing for a large part of line %s: no collector ran, or its data never came. Leases bill, samples prove: the amount is the same.",
 		strings.Join(lines, ", "))
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
-	"github.com/gpuhour/gpuhour/core/money"
 )
 
 const hour = 3600 * 1000 // milli-GPU-seconds of a GPU-hour
@@ -26,11 +25,11 @@ const (
 		{sku: a100-80g, on_demand: 9000.00/gpu-month}`
 )
 
-func newWorld(t testing.TB, currency, zone, rates string) *world {
+func newWorld(t testing.TB, currency, zone, billing, rates string) *world {
 	t.Helper()
 	w := &world{t: t, contracts: contract.NewRegister()}
-	document := fmt.Sprintf("{contract: acme-2026, customer: acme, currency: %s, timezone: %s, term: {from: 2026-01-01, to: open}, billing: {}, rates: [%s]}",
-		currency, zone, rates)
+	document := fmt.Sprintf("{contract: acme-2026, customer: acme, currency: %s, timezone: %s, term: {from: 2026-01-01, to: open}, billing: {%s}, rates: [%s]}",
+		currency, zone, billing, rates)
 	w.contracts.Apply(fact.Fact{Seq: 1, Key: "1", Body: &fact.ContractSigned{Contract: "acme-2026", Customer: "acme", Document: document}})
 	latest := w.contracts.Latest()
 	if len(latest) != 1 {
@@ -89,7 +88,7 @@ func a100(k *meter.ChargeKey)      { k.SKU, k.Region, k.ServiceTier = "a100-80g"
 func dedicated(k *meter.ChargeKey) { k.Region, k.ServiceTier, k.Dedicated = "cn-east", "t4", true }
 
 func normal(t testing.TB) *bill.Document {
-	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", twoRates)
 	for i := range 8 {
 		w.add(fmt.Sprintf("train-%d", i/4), fmt.Sprintf("GPU-%d", i), 672*hour, 1000, 0, nil)
 	}
@@ -99,7 +98,7 @@ func normal(t testing.TB) *bill.Document {
 }
 
 func minimums(t testing.TB) *bill.Document {
-	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", twoRates)
 	w.add("short-1", "GPU-1", 20*1000, 0, 0, nil)
 	w.add("short-1", "GPU-1", 40*1000, 0, 0, topUp)
 	w.add("short-2", "GPU-1", 7*1000, 0, 0, nil)
@@ -108,7 +107,7 @@ func minimums(t testing.TB) *bill.Document {
 }
 
 func twoPrices(t testing.TB) *bill.Document {
-	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", twoRates)
 	w.raise("CNY", "Asia/Shanghai", `{sku: h100-sxm, on_demand: 20.50/gpu-hour, region: {cn-west: 90%}}`)
 	w.add("train-1", "GPU-1", 336*hour, 0, 0, nil)
 	w.add("train-1", "GPU-1", 335*hour+1800*1000+333, 0, 0, func(k *meter.ChargeKey) { k.Version, k.LocalDay = 2, 20260215 })
@@ -117,7 +116,7 @@ func twoPrices(t testing.TB) *bill.Document {
 }
 
 func correction(t testing.TB) *bill.Document {
-	w := newWorld(t, "CNY", "America/New_York", twoRates)
+	w := newWorld(t, "CNY", "America/New_York", "", twoRates)
 	w.base.LocalDay = 20260201
 	w.add("train-1", "GPU-1", 100*hour, 0, 3*hour, nil)
 	w.add("gone-1", "GPU-2", 10*hour, 0, 0, a100)
@@ -129,7 +128,7 @@ func correction(t testing.TB) *bill.Document {
 }
 
 func unbilled(t testing.TB) *bill.Document {
-	w := newWorld(t, "CNY", "Asia/Shanghai", twoRates)
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", twoRates)
 	w.add("train-1", "GPU-1", 100*hour, 0, 0, nil)
 	refused := func(reason string) func(*meter.ChargeKey) {
 		return func(k *meter.ChargeKey) { k.Standing, k.Reason = meter.Refused, reason }
@@ -141,11 +140,11 @@ func unbilled(t testing.TB) *bill.Document {
 }
 
 func empty(t testing.TB) *bill.Document {
-	return newWorld(t, "CNY", "Asia/Shanghai", twoRates).invoice(12)
+	return newWorld(t, "CNY", "Asia/Shanghai", "", twoRates).invoice(12)
 }
 
 func preview(t testing.TB) *bill.Document {
-	w := newWorld(t, "USD", "America/New_York", `{sku: h100-sxm, on_demand: 2.99/gpu-hour}`)
+	w := newWorld(t, "USD", "America/New_York", "", `{sku: h100-sxm, on_demand: 2.99/gpu-hour}`)
 	w.base.PeriodStart = w.contracts.Latest()[0].Contract.Period(w.base.PeriodStart + 40*86400).Span.From // March: clocks change
 	w.base.LocalDay = 20260305
 	w.add("train-1", "GPU-1", 17*hour, 0, 17*hour, nil)
@@ -165,23 +164,24 @@ func hostile(t testing.TB) *bill.Document {
 	return d
 }
 
+// yen has no minor digits.
 func yen(t testing.TB) *bill.Document {
-	w := newWorld(t, "JPY", "Asia/Tokyo", `{sku: h100-sxm, on_demand: 450.5/gpu-hour}`)
+	w := newWorld(t, "JPY", "Asia/Tokyo", "", `{sku: h100-sxm, on_demand: 450.5/gpu-hour}`)
 	w.add("train-1", "GPU-1", 10_001*hour, 0, 0, nil)
 	return w.invoice(13)
 }
 
 func dinar(t testing.TB) *bill.Document {
-	w := newWorld(t, "KWD", "Asia/Kuwait", `{sku: h100-sxm, on_demand: 0.9215/gpu-hour}`)
+	w := newWorld(t, "KWD", "Asia/Kuwait", "", `{sku: h100-sxm, on_demand: 0.9215/gpu-hour}`)
 	w.add("train-1", "GPU-1", 1_234_567*hour+hour/3, 0, 0, nil)
 	return w.invoice(14)
 }
 
 // down rounds in a way that is not to the nearest.
 func down(t testing.TB) *bill.Document {
-	d := yen(t)
-	d.Rounding = money.Down.String()
-	return d
+	w := newWorld(t, "JPY", "Asia/Tokyo", "rounding: down", `{sku: h100-sxm, on_demand: 450.5/gpu-hour}`)
+	w.add("train-1", "GPU-1", 10_001*hour, 0, 0, nil)
+	return w.invoice(15)
 }
 
 func samples(t testing.TB) map[string]*bill.Document {

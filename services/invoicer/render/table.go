@@ -54,6 +54,7 @@ const (
 	gap          = "  "
 	narrowest    = 40  // a narrower terminal gets this width
 	widest       = 120 // a longer line is hard to follow
+	wordMax      = 20  // a longer word breaks, where its column must give way
 	flexMin      = 8   // a column that gives way keeps this much
 	defaultWidth = 80
 )
@@ -144,7 +145,7 @@ func (t *Table) layout() ([]int, bool) {
 		}
 		floor[i] = widths[i]
 		if c.Fit != Keep {
-			floor[i] = min(widths[i], max(columns(c.Head), flexMin))
+			floor[i] = min(widths[i], max(columns(c.Head), flexMin, t.longestWord(i)))
 		}
 	}
 	for total(widths) > room(t.Width) {
@@ -165,6 +166,19 @@ func (t *Table) layout() ([]int, bool) {
 		}
 	}
 	return widths, true
+}
+
+// longestWord is what a wrapping column should not break: a number or a name, not a hostile one.
+func (t *Table) longestWord(column int) int {
+	longest := 0
+	if t.Columns[column].Fit == Wrap {
+		for _, r := range t.rows {
+			for _, word := range strings.Fields(r.cells[column]) {
+				longest = max(longest, columns(word))
+			}
+		}
+	}
+	return min(longest, wordMax)
 }
 
 // line sets one row; a wrapped cell makes it several lines.
@@ -218,7 +232,7 @@ func (t *Table) stack(out *page) {
 		}
 		for k, c := range r.cells {
 			if c != "" {
-				out.pair(0, label, bold, note{t.Columns[k].Head, c}, room(t.Width))
+				out.pair(0, label, bold, note{strings.TrimSpace(t.Columns[k].Head), c}, room(t.Width))
 			}
 		}
 		t.notes(out, r.notes)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -15,7 +16,8 @@ const (
 	glue     = '\u00a0' // a space at which no line breaks; it leaves as a plain one
 	joiner   = '\u2060' // keeps two wide letters in one line; it does not leave
 	lrm      = '\u200e' // ends a run of letters written from the right, so that the figures after it stay in place
-	maxMarks = 2        // combining marks on one letter; a tower of them would run into the lines above
+	spaces   = " " + string(glue)
+	maxMarks = 2 // combining marks on one letter; a tower of them would run into the lines above
 )
 
 // clean makes text from outside safe to print: composed, without controls, direction overrides, joiners or line breaks,
@@ -110,8 +112,8 @@ func pad(s string, w int, align Align) string {
 	return s + fill
 }
 
-// wrap breaks text into lines of a width of at least 2: at spaces and beside wide letters, and inside a word only when
-// the word alone is too long.
+// wrap breaks text into lines of a width of at least 2: at spaces and between wide letters, at glue only when what it
+// holds is too long for a line, and inside a word only when the word is.
 func wrap(s string, w int) []string {
 	var lines []string
 	for {
@@ -125,17 +127,20 @@ func wrap(s string, w int) []string {
 }
 
 func breakLine(s string, w int) (line, rest string) {
-	used, cut := 0, 0
+	used, cut, glued := 0, 0, 0
 	var last rune
 	for i, r := range s {
 		if i > 0 && breaks(last, r) {
 			cut = i
 		}
+		if r == glue {
+			glued = i
+		}
 		if used += runeColumns(r); used > w {
 			if cut == 0 {
-				cut = i
+				cut = cmp.Or(glued, i)
 			}
-			return strings.TrimRight(s[:cut], " "), strings.TrimLeft(s[cut:], " ")
+			return strings.TrimRight(s[:cut], spaces), strings.TrimLeft(s[cut:], spaces)
 		}
 		last = r
 	}

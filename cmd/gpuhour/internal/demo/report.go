@@ -12,7 +12,6 @@ import (
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
-	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/store"
@@ -111,7 +110,7 @@ func (w *world) printDone(f *findings) {
 	p("")
 	p("  trace      openb (Alibaba GPU cluster trace 2023): %s leases of %s pods; %d pods that ask for GPUs were never", thousands(int64(w.imported.Leases)),
 		thousands(int64(len(w.trace.Pods))), w.imported.NeverScheduled)
-	p("             scheduled and bill nothing; its second 0 is set to %s", span.Second(openb.DemoStart))
+	p("             scheduled and bill nothing; its second 0 is set to %s", openb.DemoStart)
 	p("  samples    %s GPU-seconds, one a second on %d GPUs of %d nodes, %s to %s;", thousands(int64(w.seen)), shapes.DemoWindowDevices,
 		shapes.DemoWindowNodes, w.window.From, w.window.To)
 	p("             the shapes are generated from a public cluster's series; outside this window no collector ran")

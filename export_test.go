@@ -1,0 +1,27 @@
+package gpuhour
+
+import (
+	"context"
+
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/store"
+)
+
+// OpenOn is an engine over a log and tables that a test brings, such as ones that fail.
+func OpenOn(b bus.Bus, s store.Store) *Engine {
+	e := newEngine(DefaultConfig(), Options{})
+	e.bus, e.store = b, s
+	e.wire()
+	return e
+}
+
+// Rewire puts a test's log and tables around those of an open engine.
+func (e *Engine) Rewire(b bus.Bus, s store.Store) {
+	e.bus, e.store = b, s
+	e.wire()
+}
+
+// Steps are one turn of each service, for a test that decides itself who works when.
+func (e *Engine) Steps() []func(context.Context) (bool, error) {
+	return []func(context.Context) (bool, error){e.rater.Step, e.invoice.Step, e.alert.Step}
+}

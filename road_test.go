@@ -1,0 +1,212 @@
+package gpuhour_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuhour/gpuhour"
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/replay"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/store/embedded"
+)
+
+const all = ^uint64(0)
+
+// bills is what one road gave.
+type bills struct {
+	Documents []string
+	Totals    []meter.Total // of every period of every contract, and what found none
+	Devices   map[string]meter.DeviceSeconds
+	Blocked   []string
+}
+
+// replayed gives the world to core/replay.
+func (w *world) replayed(t testing.TB) bills {
+	t.Helper()
+	cfg := gpuhour.DefaultConfig()
+	r, err := replay.Run(w.log(), replay.Options{Series: cfg.Invoice.Series, Grace: int64(cfg.Invoice.Grace.Seconds())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bills{Totals: r.Totals, Devices: r.Devices}
+	for _, i := range r.Invoices {
+		b.Documents = append(b.Documents, string(i.Fact.Document))
+	}
+	for _, x := range r.Blocked {
+		b.Blocked = append(b.Blocked, x.Contract+": "+x.Reason)
+	}
+	return b.normal()
+}
+
+// harvest reads an engine's log and tables; want names what to ask for.
+func harvest(t testing.TB, e *gpuhour.Engine, want bills) bills {
+	t.Helper()
+	var b bills
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	invoices, err := e.Invoices(t.Context())
+	fail(err)
+	for i, r := range invoices {
+		b.Documents = append(b.Documents, string(r.Document))
+		if r.Number != uint64(i+1) {
+			t.Fatalf("invoice %d has the number %d", i+1, r.Number)
+		}
+	}
+	type period struct {
+		contract, customer string
+		start              span.Second
+	}
+	asked := map[period]bool{}
+	for _, k := range want.Totals {
+		p := period{k.Key.Contract, k.Key.Customer, k.Key.PeriodStart}
+		if asked[p] {
+			continue
+		}
+		asked[p] = true
+		totals, err := e.Store().PeriodTotals(t.Context(), p.contract, p.start, all)
+		if p.contract == "" {
+			totals, err = e.Store().UncontractedTotals(t.Context(), p.customer, span.Span{From: 0, To: span.Open}, all)
+		}
+		fail(err)
+		b.Totals = append(b.Totals, totals...)
+	}
+	devices, err := e.Store().DeviceTotals(t.Context(), span.Span{From: 0, To: span.Open}, all)
+	fail(err)
+	b.Devices = map[string]meter.DeviceSeconds{}
+	for _, d := range devices {
+		b.Devices[d.Device] = b.Devices[d.Device].Plus(d.DeviceSeconds)
+	}
+	for _, x := range e.Blocked() {
+		b.Blocked = append(b.Blocked, x.Contract+": "+x.Reason)
+	}
+	return b.normal()
+}
+
+// normal orders the totals and names a contract's versions by their order: their positions in the log differ where services
+// state facts of their own in between.
+func (b bills) normal() bills {
+	versions := map[string][]uint64{}
+	for _, t := range b.Totals {
+		versions[t.Key.Contract] = append(versions[t.Key.Contract], t.Key.Version)
+	}
+	for _, list := range versions {
+		slices.Sort(list)
+	}
+	b.Totals = slices.Clone(b.Totals)
+	for i := range b.Totals {
+		k := &b.Totals[i].Key
+		nth := slices.Index(slices.Compact(slices.Clone(versions[k.Contract])), k.Version)
+		k.Version = uint64(nth)
+	}
+	slices.SortFunc(b.Totals, func(x, y meter.Total) int {
+		return cmp.Or(meter.CompareKeys(x.Key, y.Key), cmp.Compare(x.Lease, y.Lease), cmp.Compare(x.Device, y.Device))
+	})
+	for d, s := range b.Devices {
+		if s == (meter.DeviceSeconds{}) {
+			delete(b.Devices, d)
+		}
+	}
+	return b
+}
+
+// equal compares two roads.
+func equal(t testing.TB, name string, want, got bills) {
+	t.Helper()
+	if d := gocmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+		t.Fatalf("%s (-want +got)\n%s", name, d)
+	}
+}
+
+// embeddedConfig is a directory of the test with both engines inside, or no test: loudly, and with REQUIRE_STACK=1 a failure.
+func embeddedConfig(t testing.TB, dir string) gpuhour.Config {
+	t.Helper()
+	if _, err := embedded.Library(t.Context(), nil); err != nil {
+		if os.Getenv("REQUIRE_STACK") == "1" {
+			t.Fatalf("REQUIRE_STACK=1 and no engine: %v", err)
+		}
+		t.Skipf("NOT TESTED on the embedded engines: %v", err)
+	}
+	cfg := gpuhour.DefaultConfig()
+	cfg.Data, cfg.NATS.Listen = dir, ""
+	return cfg
+}
+
+func quiet() gpuhour.Options { return gpuhour.Options{Logger: slog.New(slog.DiscardHandler)} }
+
+func open(t testing.TB, cfg gpuhour.Config, o gpuhour.Options) *gpuhour.Engine {
+	t.Helper()
+	e, err := gpuhour.Open(t.Context(), cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func closed(t testing.TB, e *gpuhour.Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nowhere(span.Second) {}
+
+// TestSameBillsOnEveryRoad: core/replay, the memory engines and the embedded stack give the same documents, byte for byte,
+// and the same ledger.
+func TestSameBillsOnEveryRoad(t *testing.T) {
+	w := rich(t)
+	want := w.replayed(t)
+	for _, d := range want.Documents {
+		t.Log(d)
+	}
+	checkRich(t, want)
+	t.Run("memory", func(t *testing.T) {
+		o := quiet()
+		o.Memory = true
+		e := open(t, gpuhour.DefaultConfig(), o)
+		if err := errors.Join(w.play(t.Context(), e, w.direct(e.Bus()), nowhere)); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "memory engines against core/replay", want, harvest(t, e, want))
+		closed(t, e)
+	})
+	t.Run("embedded", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts ClickHouse; left out of -short")
+		}
+		e := open(t, embeddedConfig(t, t.TempDir()), quiet())
+		if err := w.play(t.Context(), e, w.direct(e.Bus()), nowhere); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "embedded engines against core/replay", want, harvest(t, e, want))
+		closed(t, e)
+	})
+}
+
+// checkRich holds the world to what it is meant to show, so that three equal lists are not three empty ones.
+func checkRich(t *testing.T, b bills) {
+	t.Helper()
+	var got []string
+	for _, text := range b.Documents {
+		d, err := bill.ParseDocument([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s %s", d.Invoice, d.Kind, d.Contract, d.Period.From))
+	}
+	t.Logf("%q", got)
+}

@@ -36,7 +36,7 @@ type rows struct {
 // Put implements store.Store.
 func (r *rows) Put(ctx context.Context, p store.Put) error {
 	for _, o := range p.Outcomes {
-		println("PUT", o.Block, len(o.Ledger), len(o.Cuts), p.Progress.Block, p.Progress.At)
+		
 		o.Cuts = nil // not rows
 		r.put[o.Block] = o
 	}
@@ -90,7 +90,7 @@ func rate(b bus.Bus, again func() (restart bool, blocks, budget int)) (map[uint6
 	for worked := true; worked; {
 		restart, blocks, budget := again()
 		if pump == nil || restart {
-			pump = rater.New(b, r); println("NEW")
+			pump = rater.New(b, r)
 		}
 		pump.Blocks, pump.Rows = blocks, budget
 		var err error
@@ -116,7 +116,7 @@ func TestReplayGivesTheSameRows(t *testing.T) {
 				return restarts && rapid.Bool().Draw(rt, "restart"), rapid.IntRange(1, 9).Draw(rt, "blocks"), rapid.SampledFrom([]int{1, 7, 50, 5000}).Draw(rt, "rows")
 			})
 			if d := gocmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" || err != nil {
-				dump(b); rt.Fatalf("restarts %v: %v; other rows (-block by block +batches)\n%s", restarts, err, d)
+				rt.Fatalf("restarts %v: %v; other rows (-block by block +batches)\n%s", restarts, err, d)
 			}
 			if d := gocmp.Diff(stands, p); d != "" {
 				rt.Fatalf("restarts %v: other progress (-block by block +batches)\n%s", restarts, d)

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/run"
 	"github.com/gpuhour/gpuhour/platform/store/embedded"
 )
@@ -140,7 +141,7 @@ func (e *Engine) tickWall(ctx context.Context) error {
 		return err
 	}
 	if last.At > 0 && now-last.At > span.SecondsPerHour {
-		resumed, err := e.resumedSince(ctx, last.FactsSeq)
+		resumed, err := journal.ResumedAfter(ctx, e.bus, last.FactsSeq)
 		if err != nil {
 			return err
 		}
@@ -150,14 +151,6 @@ func (e *Engine) tickWall(ctx context.Context) error {
 	}
 	_, err = e.writer.Tick(ctx, now)
 	return err
-}
-
-func (e *Engine) resumedSince(ctx context.Context, after uint64) (bool, error) {
-	messages, err := e.bus.ReadSubject(ctx, bus.Facts, "gh.fact.clock.>", after, 1000)
-	if err != nil {
-		return false, err
-	}
-	return len(messages) > 0, nil
 }
 
 // runInfo tells other commands where the inner engines of a running process are.

@@ -78,6 +78,9 @@ func rateScenarios(c *cobra.Command, files []string) error {
 		}
 		s, err := scenario.Parse(name, data)
 		if err != nil {
+			if _, contractErr := contract.Parse(name, data); contractErr == nil {
+				return fmt.Errorf("%s is a contract, not a scenario; rate facts under it: gpuhour rate facts.jsonl --contract %s", name, name)
+			}
 			return err
 		}
 		result, err := s.Run()
@@ -129,7 +132,13 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 	if err != nil {
 		return err
 	}
-	return printResult(c, result)
+	if err := printResult(c, result); err != nil {
+		return err
+	}
+	if n := len(result.Blocked); n > 0 {
+		return fmt.Errorf("periods that could not close: %d", n)
+	}
+	return nil
 }
 
 // contractStatements reads contract files as signatures known from the start. Every bad file is told.

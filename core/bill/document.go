@@ -7,6 +7,7 @@ import (
 	"math/big"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
 )
@@ -41,7 +42,7 @@ type Document struct {
 	Unbilled      []UnbilledLine `json:"unbilled"`
 	Quantity      Quantity       `json:"quantity"`
 	Total         string         `json:"total"`
-	RoundingBound string         `json:"rounding_bound"` // half a minor unit for each line
+	RoundingBound string         `json:"rounding_bound"` // how far the lines can be from their exact sum, see roundingBound
 }
 
 // DocumentPeriod is [from, to) in the contract's zone.
@@ -138,9 +139,22 @@ func NewDocument(s, before *Statement, n int) *Document {
 	if before != nil {
 		d.Total = s.Total.Sub(before.Total).String()
 	}
-	half := new(big.Rat).Mul(money.FromMinor(big.NewInt(int64(len(d.Lines))), c.Currency).Amount().Rat(), big.NewRat(1, 2))
-	d.RoundingBound = money.DecimalText(half, c.Currency.Digits(), 12)
+	roundings := len(d.Lines)
+	if before != nil {
+		roundings *= 2 // what is known now and what was billed before were each rounded
+	}
+	d.RoundingBound = roundingBound(c, roundings)
 	return d
+}
+
+// roundingBound is how far rounded lines can be from their exact sum: half a minor unit a rounding to the nearest, a
+// whole one when the contract always rounds up or down.
+func roundingBound(c *contract.Contract, roundings int) string {
+	bound := money.FromMinor(big.NewInt(int64(roundings)), c.Currency).Amount().Rat()
+	if r := c.Billing.Rounding; r != money.Up && r != money.Down {
+		bound.Quo(bound, big.NewRat(2, 1))
+	}
+	return money.DecimalText(bound, c.Currency.Digits(), 12)
 }
 
 // amountsByKind keeps leased time, which has coverage, apart from top-ups.

@@ -22,6 +22,11 @@ func (s *State) Finish(r Reads) Outcome {
 	view := s.view(r.Rows, out.Rows)
 	standing := index(r)
 	for _, t := range w.hours {
+		// An open hour outside a cut is there because a cut may have classified it. After a restart it is not known which cut
+		// did: the ledger tells, so that a restart gives the same rows.
+		if old := standing[hourOf(t.Unit.Device, t.Unit.Lease, t.Hour)]; t.Hour >= s.hoursThrough && len(w.cuts) == 0 && !old.any() {
+			continue
+		}
 		s.classifyTask(t, view, standing, &out)
 	}
 	for _, cut := range w.cuts {
@@ -128,6 +133,24 @@ func hourOf(device, lease string, h span.Hour) hourKey {
 type standing struct {
 	ledger  map[Entry]Amounts
 	devices map[DeviceEntry]DeviceSeconds
+}
+
+// any tells whether anything stands; sums of zero do not count, for a store may leave them out.
+func (s *standing) any() bool {
+	if s == nil {
+		return false
+	}
+	for _, a := range s.ledger {
+		if !a.IsZero() {
+			return true
+		}
+	}
+	for _, d := range s.devices {
+		if d != (DeviceSeconds{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // index sorts the reads by unit and hour.

@@ -116,7 +116,7 @@ func (r *Reader) tick(ctx context.Context, m bus.Message) (meter.Block, error) {
 	if block.Facts, err = r.factsUpTo(ctx, t.FactsSeq); err != nil {
 		return meter.Block{}, err
 	}
-	if err := r.checkClock(m, block); err != nil {
+	if err := r.checkClock(ctx, m, block); err != nil {
 		return meter.Block{}, err
 	}
 	r.pos = Position{Block: block.Seq, FactsSeq: block.FactsSeq, At: block.At}
@@ -148,28 +148,18 @@ func (r *Reader) factsUpTo(ctx context.Context, last uint64) ([]fact.Fact, error
 	return out, nil
 }
 
-// Wall clock bounds, in seconds (design page 2, Ticks).
+// Wall clock bounds, in seconds (design page 2, Ticks). A tick behind the server's stamp is only late, as on a slow disk; one
+// ahead of it would close time that has not passed.
 const (
-	wallSkewSeconds = 5
-	wallJumpSeconds = 3600
+	wallAheadSeconds = 5
+	wallJumpSeconds  = 3600
 )
 
-// checkClock holds a tick against the log's first fact: a scripted clock only grows, a wall clock agrees with the server's
-// stamps and does not jump unless a person said so.
-func (r *Reader) checkClock(m bus.Message, b meter.Block) error {
-	resumed := false
-	for _, f := range b.Facts {
-		switch body := f.Body.(type) {
-		case *fact.ClockDeclared:
-			if r.mode == "" {
-				r.mode = body.Mode
-			}
-		case *fact.TimeResumed:
-			resumed = true
-		}
-	}
-	if r.mode == "" && r.pos.FactsSeq > 0 {
-		mode, err := declaredMode(context.Background(), r.bus)
+// checkClock holds a tick against the log's first fact: a scripted clock only grows; a wall clock does not run ahead of the
+// server's stamps and does not jump, unless a person stated clock.resumed.v1 after the last good block.
+func (r *Reader) checkClock(ctx context.Context, m bus.Message, b meter.Block) error {
+	if r.mode == "" {
+		mode, err := declaredMode(ctx, r.bus)
 		if err != nil {
 			return err
 		}
@@ -178,14 +168,43 @@ func (r *Reader) checkClock(m bus.Message, b meter.Block) error {
 	if r.mode != fact.Wall {
 		return nil
 	}
-	skew := int64(b.At) - m.Time.Unix()
-	if skew > wallSkewSeconds || skew < -wallSkewSeconds {
-		return fmt.Errorf("tick time %v is %d s off the server's stamp: %w", b.At, skew, ErrClock)
+	var broken error
+	if ahead := int64(b.At) - m.Time.Unix(); ahead > wallAheadSeconds {
+		broken = fmt.Errorf("tick time %v is %d s ahead of the server's stamp: %w", b.At, ahead, ErrClock)
+	} else if r.pos.At > 0 && b.At-r.pos.At > wallJumpSeconds {
+		broken = fmt.Errorf("tick time jumps from %v to %v: %w", r.pos.At, b.At, ErrClock)
 	}
-	if r.pos.At > 0 && b.At-r.pos.At > wallJumpSeconds && !resumed {
-		return fmt.Errorf("tick time jumps from %v to %v: %w", r.pos.At, b.At, ErrClock)
+	if broken == nil {
+		return nil
 	}
-	return nil
+	resumed, err := ResumedAfter(ctx, r.bus, r.pos.FactsSeq)
+	if err != nil {
+		return err
+	}
+	if resumed {
+		return nil
+	}
+	return broken
+}
+
+// ResumedAfter tells whether a person stated clock.resumed.v1 after a position of the fact stream.
+func ResumedAfter(ctx context.Context, b bus.Bus, after uint64) (bool, error) {
+	for {
+		messages, err := b.ReadSubject(ctx, bus.Facts, codec.FactSubject(&fact.TimeResumed{}), after, chunk)
+		if err != nil || len(messages) == 0 {
+			return false, err
+		}
+		for _, m := range messages {
+			f, err := codec.DecodeFact(m)
+			if err != nil {
+				return false, err
+			}
+			if _, ok := f.Body.(*fact.TimeResumed); ok {
+				return true, nil
+			}
+			after = m.Seq
+		}
+	}
 }
 
 // declaredMode reads the log's first fact.

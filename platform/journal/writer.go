@@ -25,7 +25,7 @@ func NewWriter(b bus.Bus) *Writer { return &Writer{bus: b} }
 
 // Declare makes clock.declared the log's first fact, or checks that the log was declared alike.
 func (w *Writer) Declare(ctx context.Context, mode fact.ClockMode) error {
-	err := w.Claim(ctx, 0, fact.Fact{Key: "clock.declared", Body: &fact.ClockDeclared{Mode: mode}})
+	_, err := w.Claim(ctx, 0, fact.Fact{Key: "clock.declared", Body: &fact.ClockDeclared{Mode: mode}})
 	if err != nil && !errors.Is(err, bus.ErrConflict) {
 		return fmt.Errorf("declare the clock: %w", err)
 	}
@@ -59,17 +59,19 @@ func (w *Writer) State(ctx context.Context, facts []fact.Fact) error {
 	return nil
 }
 
-// Claim publishes one fact whose subject's last message must be the expected one, 0 for none. It is safe to repeat.
-func (w *Writer) Claim(ctx context.Context, last uint64, f fact.Fact) error {
+// Claim publishes one fact whose subject's last message must be the expected one, 0 for none, and returns its position. It
+// is safe to repeat.
+func (w *Writer) Claim(ctx context.Context, last uint64, f fact.Fact) (uint64, error) {
 	p, err := codec.EncodeFact(f)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.ExpectLast = &last
-	if _, err := bus.Claim(ctx, w.bus, p); err != nil {
-		return fmt.Errorf("publish %s: %w", f.Key, err)
+	seq, err := bus.Claim(ctx, w.bus, p)
+	if err != nil {
+		return 0, fmt.Errorf("publish %s: %w", f.Key, err)
 	}
-	return nil
+	return seq, nil
 }
 
 // ClaimBoth publishes two facts in one atomic batch, each with its expectation, and returns the second's position.

@@ -131,9 +131,11 @@ func (i *Invoicer) decide(ctx context.Context) error {
 	}
 	if request := i.state.DecideCut(); request != nil {
 		f := fact.Fact{Key: "cut.requested/" + request.Cut, Body: request}
-		if err := i.writer.Claim(ctx, 0, f); err != nil {
+		var err error
+		if f.Seq, err = i.writer.Claim(ctx, 0, f); err != nil {
 			return err
 		}
+		i.state.Apply(f) // ticks that were published before it must not ask again
 	}
 	return nil
 }

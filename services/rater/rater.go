@@ -8,6 +8,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/store"
 )
@@ -148,7 +149,7 @@ func (r *Rater) publish(ctx context.Context, cuts []fact.CutDone) error {
 	for _, c := range cuts {
 		c.Digest = r.progress.Ledger
 		f := fact.Fact{Key: "cut.done/" + c.Cut, Body: &c}
-		if err := r.writer.Claim(ctx, 0, f); err != nil {
+		if _, err := r.writer.Claim(ctx, 0, f); err != nil {
 			return err
 		}
 	}
@@ -198,8 +199,9 @@ func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*
 	return state, facts, nil
 }
 
-// publishMissing finds cuts that stand at the last block put and were never said to be done. A cut ends its put, so it can
-// only be the last block's.
+// publishMissing finds the cut that stands at the last block put and was never said to be done. A cut ends its put and is
+// said to be done before another block is taken: of the cuts among the facts, those with an answer in the log, which may lie
+// behind these facts, are done.
 func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
 	open := map[string]*fact.CutRequested{}
 	var order []string
@@ -214,8 +216,16 @@ func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
 	}
 	var cuts []fact.CutDone
 	for _, cut := range order {
-		if open[cut] != nil {
-			cuts = append(cuts, fact.CutDone{Cut: cut, At: r.progress.At, Block: r.progress.Block, Totals: r.state.Totals()})
+		if open[cut] == nil {
+			continue
+		}
+		done := fact.CutDone{Cut: cut, At: r.progress.At, Block: r.progress.Block, Totals: r.state.Totals()}
+		_, err := r.bus.Last(ctx, codec.FactSubject(&done))
+		switch {
+		case errors.Is(err, bus.ErrNotFound):
+			cuts = append(cuts, done)
+		case err != nil:
+			return err
 		}
 	}
 	return r.publish(ctx, cuts)

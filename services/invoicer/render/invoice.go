@@ -254,8 +254,7 @@ func (o Options) missing(d *bill.Document) string {
 		strings.Join(lines, ", "))
 }
 
-// rounding states how far the total can be from the exact sum. The document's bound is half a minor unit for each line;
-// rounding that never takes the nearest unit can lose almost twice that.
+// rounding states how far the total can be from the exact sum.
 func (o Options) rounding(d *bill.Document) string {
 	if len(d.Lines) == 0 {
 		return ""
@@ -271,7 +270,6 @@ func (o Options) rounding(d *bill.Document) string {
 	sentence := "Each line is rounded once, %s: at most %s a line, %s in all."
 	if d.Rounding == money.Up.String() || d.Rounding == money.Down.String() {
 		sentence = "Each line is rounded once, %s: less than %s a line, less than %s in all."
-		bound.Add(bound, bound)
 	}
 	line := new(big.Rat).Quo(bound, big.NewRat(int64(len(d.Lines)), 1))
 	of := func(r *big.Rat) string { return glued(group(money.DecimalText(r, 0, 12)) + " " + clean(d.Currency)) }

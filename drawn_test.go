@@ -3,6 +3,7 @@ package gpuhour_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -10,20 +11,30 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// newYear is an hour's, a day's and a period's edge in UTC: 2026-03-01T00:00:00Z. Drawn worlds lie around it.
+// newMonth is an hour's, a day's and a period's edge in UTC: 2026-03-01T00:00:00Z. Drawn worlds lie around it.
 const newMonth span.Second = 1772323200
 
 // draw gives a small random world: some leases of two customers on three devices, facts and samples that come late.
 func draw(rt *rapid.T) *world {
-	w := &world{until: newMonth + 40*86400}
-	for i, customer := range []string{"acme", "nimbus"} {
+	w := &world{until: newMonth + rapid.SampledFrom([]span.Second{2, 2, 2, 40}).Draw(rt, "days")*86400}
+	for _, customer := range []string{"acme", "nimbus"} {
 		id := customer + "-1"
+		zone := rapid.SampledFrom([]string{"UTC", "UTC", "UTC", "Asia/Kolkata"}).Draw(rt, "zone")
 		billing := rapid.SampledFrom([]string{
 			"cycle: monthly, grace: 0", "cycle: monthly, grace: 2h, minimum: 10m, granularity: minute", "cycle: monthly, anchor: 31, minimum: 90s",
 		}).Draw(rt, "billing")
-		body := signed(id, customer, document(id, customer, "CNY", []string{"UTC", "Asia/Kolkata"}[i], billing, "  - {sku: h100, on_demand: 35.00/gpu-hour}\n"))
-		known := rapid.SampledFrom([]span.Second{newMonth - 20*86400, newMonth + 3000, newMonth + 9*86400}).Draw(rt, "signed")
+		body := signed(id, customer, document(id, customer, "CNY", zone, billing, "  - {sku: h100, on_demand: 35.00/gpu-hour}\n"))
+		known := rapid.SampledFrom([]span.Second{newMonth - 20*86400, newMonth + 3000, newMonth + 86400}).Draw(rt, "signed")
 		w.know(known, "c/"+id, body)
+		for n := range rapid.IntRange(0, 2).Draw(rt, "amendments") {
+			changed := document(id, customer, "CNY", zone, billing+rapid.SampledFrom([]string{
+				", rounding: half_even", ", rounding: down", ", month: 730h",
+			}).Draw(rt, "change"), "  - {sku: h100, on_demand: 36.01/gpu-hour}\n  - {sku: a100, on_demand: 0.001/gpu-second}\n")
+			changed = strings.Replace(changed, "to: 2027-02-01", rapid.SampledFrom([]string{"to: 2027-02-01", "to: 2026-03-02", "to: 2026-02-27"}).Draw(rt, "term"), 1)
+			w.know(known+rapid.SampledFrom([]span.Second{0, 500, 9000, 20*86400 + 9000}).Draw(rt, "amended"), fmt.Sprintf("c/%s/%d", id, n), &fact.ContractAmended{
+				Contract: id, Effective: rapid.SampledFrom([]span.Second{newMonth - 28*86400, newMonth - 3000, newMonth + 5000}).Draw(rt, "effective"), Document: changed,
+			})
+		}
 	}
 	for i := range rapid.IntRange(1, 5).Draw(rt, "leases") {
 		w.drawLease(rt, fmt.Sprintf("l%d", i))

@@ -2,6 +2,7 @@ package gpuhour
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/store"
@@ -9,7 +10,7 @@ import (
 
 // OpenOn is an engine over a log and tables that a test brings, such as ones that fail.
 func OpenOn(b bus.Bus, s store.Store) *Engine {
-	e := newEngine(DefaultConfig(), Options{})
+	e := newEngine(DefaultConfig(), Options{Logger: slog.New(slog.DiscardHandler)})
 	e.bus, e.store = b, s
 	e.wire()
 	return e
@@ -23,5 +24,8 @@ func (e *Engine) Rewire(b bus.Bus, s store.Store) {
 
 // Steps are one turn of each service, for a test that decides itself who works when.
 func (e *Engine) Steps() []func(context.Context) (bool, error) {
-	return []func(context.Context) (bool, error){e.rater.Step, e.invoice.Step, e.alert.Step}
+	return []func(context.Context) (bool, error){e.stepRater, e.stepInvoicer, e.alert.Step}
 }
+
+// TickWall is one turn of Serve's clock.
+func (e *Engine) TickWall(ctx context.Context) error { return e.tickWall(ctx) }

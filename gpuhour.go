@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuhour/gpuhour/core/alert"
@@ -57,6 +58,8 @@ type Engine struct {
 	rater   *rater.Rater
 	invoice *invoicer.Invoicer
 	alert   *alerter.Alerter
+	blocked atomic.Pointer[[]bill.Block] // as of the invoicer's last step
+	counts  atomic.Pointer[rater.Counts] // as of the rater's
 
 	natsURL string           // where the inner server listens, "" without one
 	engine  *embedded.Engine // the inner ClickHouse engine, nil without one
@@ -111,6 +114,8 @@ func newEngine(cfg Config, o Options) *Engine {
 }
 
 func (e *Engine) wire() {
+	e.blocked.Store(new([]bill.Block))
+	e.counts.Store(new(rater.Counts))
 	e.writer = journal.NewWriter(e.bus)
 	e.rater = rater.New(e.bus, e.store)
 	e.invoice = invoicer.New(e.bus, e.store, e.cfg.Invoice.Series, int64(e.cfg.Invoice.Grace/time.Second))
@@ -229,10 +234,10 @@ func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second)
 }
 
 // Blocked lists the periods that could not close, each with its reason and remedy. It knows what this process decided.
-func (e *Engine) Blocked() []bill.Block { return e.invoice.Blocked() }
+func (e *Engine) Blocked() []bill.Block { return *e.blocked.Load() }
 
 // Counts are what this process's rater did.
-func (e *Engine) Counts() rater.Counts { return e.rater.Counts() }
+func (e *Engine) Counts() rater.Counts { return *e.counts.Load() }
 
 // DataDir is the directory of the log, the tables and the spool.
 func (e *Engine) DataDir() string { return e.cfg.Data }

@@ -2,7 +2,6 @@ package gpuhour_test
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
@@ -28,9 +27,9 @@ func signed(id, customer, text string) *fact.ContractSigned {
 }
 
 // rich is a month and a half of three customers in three zones with everything that makes bills hard, small enough for a test.
-func rich(t testing.TB) *world {
-	w := &world{until: instant(t, "2026-04-05T00:00:00Z")}
-	at := func(text string) span.Second { return instant(t, "2026-"+text+"Z") }
+func rich() *world {
+	w := &world{until: instant("2026-04-05T00:00:00Z")}
+	at := func(text string) span.Second { return instant("2026-" + text + "Z") }
 	w.acme(at)
 	w.nimbus(at)
 	w.orbit(at)

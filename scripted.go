@@ -15,17 +15,23 @@ func (e *Engine) Tick(ctx context.Context, at span.Second) error {
 // Pump lets every service work on the ticks published so far until all rest. Like Tick and Advance it is for a process
 // that does not Serve.
 func (e *Engine) Pump(ctx context.Context) error {
-	for worked := true; worked; {
-		worked = false
-		for _, step := range []func(context.Context) (bool, error){e.rater.Step, e.invoice.Step, e.alert.Step} {
+	_, err := e.pump(ctx)
+	return err
+}
+
+// pump tells whether any service did anything.
+func (e *Engine) pump(ctx context.Context) (worked bool, err error) {
+	for again := true; again; {
+		again = false
+		for _, step := range []func(context.Context) (bool, error){e.stepRater, e.stepInvoicer, e.alert.Step} {
 			did, err := step(ctx)
 			if err != nil {
-				return err
+				return worked, err
 			}
-			worked = worked || did
+			again, worked = again || did, worked || did
 		}
 	}
-	return nil
+	return worked, nil
 }
 
 // Advance moves a scripted clock and settles: it ticks and pumps, and ticks again for the facts the services decided,
@@ -36,7 +42,8 @@ func (e *Engine) Advance(ctx context.Context, at span.Second) error {
 		if err != nil {
 			return err
 		}
-		if err := e.Pump(ctx); err != nil || !moved {
+		worked, err := e.pump(ctx) // after a restart services decide although no tick moved
+		if err != nil || !moved && !worked {
 			return err
 		}
 	}

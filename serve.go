@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -80,6 +81,7 @@ func (e *Engine) stepRater(ctx context.Context) (bool, error) {
 	before := e.rater.Counts()
 	worked, err := e.rater.Step(ctx)
 	now := e.rater.Counts()
+	e.counts.Store(&now)
 	for kind, n := range map[string]int64{
 		"blocks": now.Blocks - before.Blocks, "batches": now.Batches - before.Batches, "minute_rows": now.Rows - before.Rows,
 		"differences": now.Differences - before.Differences,
@@ -93,9 +95,10 @@ func (e *Engine) stepRater(ctx context.Context) (bool, error) {
 
 func (e *Engine) stepInvoicer(ctx context.Context) (bool, error) {
 	worked, err := e.invoice.Step(ctx)
-	blocked := e.invoice.Blocked()
+	blocked := slices.Clone(e.invoice.Blocked())
+	before := e.blocked.Swap(&blocked)
 	e.metrics.Blocked.Set(float64(len(blocked)))
-	if worked {
+	if !slices.Equal(blocked, *before) { // once, not at every tick
 		for _, b := range blocked {
 			e.log.Warn("a period cannot close", "contract", b.Contract, "period", b.Period.String(), "reason", b.Reason)
 		}
@@ -134,11 +137,18 @@ func (e *Engine) clock(ctx context.Context) {
 	}
 }
 
+// backSeconds is how far the clock may step back and ticks go on: a tick repeats the last time then, and readers refuse one
+// that is further ahead of the server's stamp.
+const backSeconds = 5
+
 func (e *Engine) tickWall(ctx context.Context) error {
 	now := span.Second(time.Now().Unix())
 	last, err := e.writer.LastTick(ctx)
 	if err != nil {
 		return err
+	}
+	if last.At-now > backSeconds {
+		return fmt.Errorf("the machine's clock says %v, the log's last tick %v; no time is published until the clock is there again", now, last.At)
 	}
 	if last.At > 0 && now-last.At > span.SecondsPerHour {
 		resumed, err := journal.ResumedAfter(ctx, e.bus, last.FactsSeq)
@@ -208,7 +218,8 @@ func (e *Engine) publishRunFile(ctx context.Context, running *sync.WaitGroup) er
 	if err := os.WriteFile(runFile(e.cfg), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the run file: %w", err)
 	}
-	context.AfterFunc(ctx, func() {
+	running.Go(func() { // Serve returns only when the file is gone
+		<-ctx.Done()
 		if err := os.Remove(runFile(e.cfg)); err != nil {
 			e.log.Warn("the run file stays behind", "error", err)
 		}

@@ -3,9 +3,9 @@ package gpuhour_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/fact"
@@ -50,8 +50,7 @@ func (w *world) finish() *world {
 			w.stops = append(w.stops, s.Known) // a period may fall due from now on
 		}
 	}
-	slices.Sort(w.stops)
-	w.stops = slices.Compact(w.stops)
+	w.finishStops()
 	for i := range w.nodes {
 		w.batches = append(w.batches, w.nodes[i].record()...)
 	}
@@ -59,11 +58,16 @@ func (w *world) finish() *world {
 	return w
 }
 
+func (w *world) finishStops() {
+	slices.Sort(w.stops)
+	w.stops = slices.Compact(w.stops)
+}
+
 func (n *sampled) record() (out []replay.Measurement) {
 	r := collector.NewRecorder(collector.Identity{Node: n.name, Boot: "test", Run: 1, Clock: usage.ClockEvidence{State: usage.ClockScripted}})
 	for at := n.source.Window.From; at < n.source.Window.To; at++ {
 		readings, err := n.source.Sample(at, nil)
-		if err != nil && err == collector.ErrSlept {
+		if errors.Is(err, collector.ErrSlept) {
 			continue
 		}
 		for _, b := range r.Record(at, readings, err != nil, nil) {
@@ -138,9 +142,14 @@ func (w *world) play(ctx context.Context, e *gpuhour.Engine, samples measure, re
 		return err
 	}
 	at := last.At
-	if at == 0 {
+	begun, err := w.begun(ctx, e.Bus(), last)
+	switch {
+	case err != nil:
+	case at == 0:
 		err = e.Declare(ctx, fact.Scripted)
-	} else {
+	case begun: // at is settled; another tick of that time would take in what becomes known later
+		err = e.Pump(ctx)
+	default:
 		err = e.Advance(ctx, at)
 	}
 	for err == nil && at < w.until {
@@ -158,11 +167,26 @@ func (w *world) play(ctx context.Context, e *gpuhour.Engine, samples measure, re
 	return err
 }
 
-func instant(t testing.TB, text string) span.Second {
-	t.Helper()
+// begun tells whether facts of the step after the last tick are in the log already.
+func (w *world) begun(ctx context.Context, b bus.Bus, last codec.Tick) (bool, error) {
+	messages, err := b.Read(ctx, bus.Facts, last.FactsSeq, 1000)
+	for _, m := range messages {
+		f, err := codec.DecodeFact(m)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(w.statements, func(s replay.Statement) bool { return s.Fact.Key == f.Key && s.Known > last.At }) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// instant reads an instant written in a test.
+func instant(text string) span.Second {
 	at, err := span.Parse(text)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return at
 }

@@ -27,10 +27,11 @@ func collectorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "collector",
 		Short: "Sample this node once a second from a recording and send it to the log",
-		Long: `The collector plays a recording (CSV, first line ` + recorded.Header + `)
-at the machine's own clock. Every batch is in the spool before it is sent; what the log did not take is sent again.
+		Long: `The collector plays a recording at the machine's own clock: CSV with the first line
+  ` + recorded.Header + `
+Every batch is in the spool before it is sent; what the log did not take is sent again.
 This version reads recordings only: it has no source for real GPUs yet, and says so.`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if trace == "" {
 				return errors.New("--trace: name a recording; this version has no source for real GPUs")

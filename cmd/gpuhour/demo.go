@@ -15,10 +15,11 @@ func demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Play five months of a real GPU cluster through every component and print its invoices",
-		Long: `The demo imports the openb trace of 6,203 GPU leases, samples 68 GPUs every second for two of its days, and runs everything through
-the collector's spool, NATS JetStream, the rater, ClickHouse and the invoicer, all in this process. It needs no server.
-The ClickHouse engine is fetched once with npm (178 MB) and kept in the user cache directory.`,
-		Args: cobra.NoArgs,
+		Long: `The demo imports the openb trace of 6,203 GPU leases, samples 68 GPUs every second for two of its
+days, and runs everything through the collector's spool, NATS JetStream, the rater, ClickHouse and
+the invoicer, all in this process. It needs no server. The ClickHouse engine is fetched once with
+npm (178 MB) and kept in the user cache directory.`,
+		Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if dir == "" {
 				if dir, err = os.MkdirTemp("", "gpuhour-demo-"); err != nil {

@@ -21,7 +21,7 @@ import (
 
 func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "doctor", Short: "Check the log, the tables and how far the services are", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check the log, the tables and how far the services are", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return attach(c, func(e *gpuhour.Engine) error {
 				findings, bad, err := examine(c.Context(), e)
@@ -97,7 +97,7 @@ const lagLimitSeconds = 5 * span.SecondsPerMinute
 
 func refusalsCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "refusals", Short: "List facts and messages that could not be taken, with the reason", Args: cobra.NoArgs,
+		Use: "refusals", Short: "List facts and messages that could not be taken, with the reason", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o, err := look(c)
 			if err != nil {

@@ -74,7 +74,7 @@ func look(c *cobra.Command) (render.Options, error) {
 	default:
 		return o, fmt.Errorf("--lang %q; write en or zh", language)
 	}
-	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
+	if fd := int(os.Stdout.Fd()); c.OutOrStdout() == os.Stdout && term.IsTerminal(fd) {
 		o.Colour = os.Getenv("NO_COLOR") == ""
 		if w, _, err := term.GetSize(fd); err == nil {
 			o.Width = min(max(w, 80), 120)

@@ -17,6 +17,7 @@ import (
 func importCommand() *cobra.Command {
 	c := &cobra.Command{Use: "import", Short: "Turn traces of other systems into facts"}
 	c.AddCommand(importOpenb())
+	holdCommands(c)
 	return c
 }
 
@@ -25,9 +26,10 @@ func importOpenb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "openb",
 		Short: "Turn the openb GPU cluster trace into lease facts as JSON lines",
-		Long: `Every GPU pod that was scheduled becomes a lease from its scheduled to its deletion time, placed first-fit over the nodes in
-file order. Without --nodes and --pods the trace that comes with the program is read.`,
-		Args: cobra.NoArgs,
+		Long: `Every GPU pod that was scheduled becomes a lease from its scheduled to its deletion time, placed
+first-fit over the nodes in file order. Without --nodes and --pods the trace that comes with the
+program is read.`,
+		Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			trace, err := readOpenb(nodes, pods)
 			if err != nil {
@@ -61,7 +63,7 @@ func readOpenb(nodes, pods string) (*openb.Trace, error) {
 		return openb.Embedded()
 	}
 	if nodes == "" || pods == "" {
-		return nil, errors.New("--nodes and --pods go together")
+		return nil, errors.New("--nodes and --pods go together; give both or neither")
 	}
 	n, err := os.Open(nodes)
 	if err != nil {

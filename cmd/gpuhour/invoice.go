@@ -15,14 +15,15 @@ import (
 
 func invoiceCommand() *cobra.Command {
 	c := &cobra.Command{Use: "invoice", Short: "List, show and preview invoices"}
-	list := &cobra.Command{Use: "list", Short: "List what was issued", Args: cobra.NoArgs, RunE: listInvoices}
+	holdCommands(c)
+	list := &cobra.Command{Use: "list", Short: "List what was issued", Args: takes(0, 0), RunE: listInvoices}
 	show := &cobra.Command{
 		Use: "show INVOICE", Short: "Show one invoice, such as GH-000003: text, or the frozen bytes with --format json",
-		Args: cobra.ExactArgs(1), RunE: showInvoice,
+		Args: takes(1, 1), RunE: showInvoice,
 	}
 	preview := &cobra.Command{
 		Use: "preview CONTRACT", Short: "Show what a contract's period holds so far, open hours included",
-		Args: cobra.ExactArgs(1), RunE: previewInvoice,
+		Args: takes(1, 1), RunE: previewInvoice,
 	}
 	preview.Flags().String("at", "", "an instant in the period, such as 2026-05-15T00:00:00+08:00; the current period when not given")
 	for _, sub := range []*cobra.Command{list, show, preview} {
@@ -103,6 +104,9 @@ func documents(c *cobra.Command, e *gpuhour.Engine) ([]*bill.Document, error) {
 }
 
 func showInvoice(c *cobra.Command, args []string) error {
+	if _, err := formatOf(c); err != nil {
+		return err
+	}
 	return attach(c, func(e *gpuhour.Engine) error {
 		d, err := e.Invoice(c.Context(), args[0])
 		if err != nil {
@@ -113,6 +117,9 @@ func showInvoice(c *cobra.Command, args []string) error {
 }
 
 func previewInvoice(c *cobra.Command, args []string) error {
+	if _, err := formatOf(c); err != nil {
+		return err
+	}
 	var at span.Second
 	if text, err := c.Flags().GetString("at"); err != nil || text != "" {
 		if at, err = span.Parse(text); err != nil {

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,19 +18,57 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
+	code := execute(ctx, root(), os.Stderr)
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "gpuhour:", err)
-		os.Exit(1)
+	os.Exit(code)
+}
+
+// Exit codes: what a script may tell apart.
+const (
+	exitError       = 1
+	exitFault       = 3   // gpuhour is wrong, not its input
+	exitInterrupted = 130 // 128 and the signal's number, as shells have it
+)
+
+// execute runs a command and tells what went wrong, a fault of the program too: its stack goes into a file, not to a person.
+func execute(ctx context.Context, c *cobra.Command, errOut io.Writer) (code int) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			code = exitFault
+			fmt.Fprintf(errOut, "gpuhour: %v\nThis is a fault of gpuhour, not of your input. Please report it with this command:\n  %s\n", fault, strings.Join(os.Args, " "))
+			if name, err := keepStack(debug.Stack()); err == nil {
+				fmt.Fprintf(errOut, "and with the file %s, which says where it happened.\n", name)
+			}
+		}
+	}()
+	err := c.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(errOut, "gpuhour: interrupted")
+		return exitInterrupted
+	default:
+		fmt.Fprintln(errOut, "gpuhour:", err)
+		return exitError
 	}
+}
+
+func keepStack(stack []byte) (name string, err error) {
+	f, err := os.CreateTemp("", "gpuhour-fault-*.txt")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(stack)
+	return f.Name(), errors.Join(err, f.Close())
 }
 
 func root() *cobra.Command {
 	c := &cobra.Command{
-		Use:           "gpuhour",
-		Short:         "Meter, price, bill and prove GPU rental",
-		Long:          "gpuhour meters GPU leases to the second, prices them by contract, issues itemised invoices and proves them from one log.\nStart with `gpuhour demo`.",
+		Use:   "gpuhour",
+		Short: "Meter, price, bill and prove GPU rental",
+		Long: `gpuhour meters GPU leases to the second, prices them by contract, issues itemised invoices and
+proves them from one log. Start with ` + "`gpuhour demo`.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       gpuhour.Version,
@@ -47,5 +89,10 @@ func root() *cobra.Command {
 		sub.GroupID = "use"
 		c.AddCommand(sub)
 	}
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", "FlagUsagesWrapped 100"))
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath())
+	})
+	holdCommands(c)
 	return c
 }

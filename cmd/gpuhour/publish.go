@@ -21,8 +21,10 @@ func publishCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish [FILE...]",
 		Short: "State facts: leases and contracts as JSON lines, from files or standard input",
-		Long: `Each line is a fact: {"type":"lease.started.v1","key":"...","data":{...}}. docs/format.md lists the types.
-All lines are checked before any is published. A line with a key that was published before counts once, so a file may be sent again.`,
+		Long: `Each line is a fact: {"type":"lease.started.v1","key":"...","data":{...}}. docs/format.md lists the
+types. All lines are checked before any is published. A line with a key that was published before
+counts once, so a file may be sent again.`,
+		Args: takes(0, anyNumber),
 		RunE: func(c *cobra.Command, args []string) error {
 			facts, err := readFacts(args, c.InOrStdin())
 			if err != nil {
@@ -66,7 +68,7 @@ func readFacts(files []string, in io.Reader) ([]fact.Fact, error) {
 		return nil, err
 	}
 	if len(facts) == 0 {
-		return nil, errors.New("read facts: there is no fact in the input")
+		return nil, errors.New("read facts: there is no fact in the input; a fact is one line of JSON, see docs/format.md")
 	}
 	return facts, nil
 }
@@ -96,7 +98,10 @@ func readLines(name string, r io.Reader) (facts []fact.Fact, err error) {
 		err = errors.Join(err, fmt.Errorf("%s: %d more bad lines", name, bad-shownErrors))
 	}
 	if scanErr := lines.Err(); scanErr != nil {
-		err = errors.Join(err, fmt.Errorf("%s:%d: %w (a line has at most %d bytes)", name, n+1, scanErr, maxLine))
+		if errors.Is(scanErr, bufio.ErrTooLong) {
+			scanErr = fmt.Errorf("the line has more than %d bytes; a fact is one line", maxLine)
+		}
+		err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, n+1, scanErr))
 	}
 	return facts, err
 }

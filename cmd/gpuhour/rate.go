@@ -15,6 +15,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/scenario"
@@ -28,11 +29,12 @@ func rateCommand() *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use:   "rate FILE...",
-		Short: "Price scenario files, or facts under contracts, in memory: no server, no data directory",
-		Long: `Scenario files (.yaml) hold contracts, events and what is expected; rate prints the statements and tells what differs.
-Facts (.jsonl) are priced under the contracts named with --contract, up to the close of the last period that the facts reach.`,
+		Short: "Price scenario files, or facts under contracts, in memory, without a server",
+		Long: `Scenario files (.yaml) hold contracts, events and what is expected; rate prints the invoices and
+tells what differs. Facts (.jsonl) are priced under the contracts named with --contract, up to the
+close of the last period that the facts reach.`,
 		Example: "  gpuhour rate core/cases/b05-last-partial-day.yaml\n  gpuhour rate facts.jsonl --contract acme.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes(1, anyNumber),
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := formatOf(c); err != nil {
 				return err
@@ -40,7 +42,7 @@ Facts (.jsonl) are priced under the contracts named with --contract, up to the c
 			scenarios, facts := sortFiles(args)
 			switch {
 			case len(scenarios) > 0 && len(facts) > 0:
-				return errors.New("scenario files (.yaml) and facts (.jsonl) cannot be rated together")
+				return errors.New("scenario files (.yaml) and facts (.jsonl) cannot be rated together; a contract is named with --contract")
 			case len(scenarios) > 0 && len(contracts) > 0:
 				return errors.New("--contract goes with facts (.jsonl); a scenario file holds its contracts")
 			case len(scenarios) > 0:
@@ -121,12 +123,15 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 	slices.SortStableFunc(log.Statements, func(a, b replay.Statement) int { return int(min(max(a.Known-b.Known, -1), 1)) })
 	defaults := config.Default().Invoice
 	options := replay.Options{Series: defaults.Series, Grace: int64(defaults.Grace / time.Second)}
+	var openEnd error
 	if until != "" {
 		if log.Until, err = span.Parse(until); err != nil {
 			return fmt.Errorf("--until: %w", err)
 		}
-	} else if log.Until, err = replay.LastDue(log, options); err != nil {
-		return err
+	} else if due, err := replay.LastDue(log, options); err == nil {
+		log.Until = due
+	} else {
+		openEnd = err // told after what could not be taken, which may be the reason
 	}
 	result, err := replay.Run(log, options)
 	if err != nil {
@@ -136,15 +141,16 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 		return err
 	}
 	if n := len(result.Blocked); n > 0 {
-		return fmt.Errorf("periods that could not close: %d", n)
+		return fmt.Errorf("billing periods that could not close and are not billed: %d; what to do about each stands above", n)
 	}
-	return nil
+	return openEnd
 }
 
 // contractStatements reads contract files as signatures known from the start. Every bad file is told.
 func contractStatements(files []string) (replay.Log, error) {
 	var log replay.Log
 	var bad []error
+	of := map[string]string{} // the file of each contract
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -155,6 +161,11 @@ func contractStatements(files []string) (replay.Log, error) {
 			bad = append(bad, err)
 			continue
 		}
+		if first := of[parsed.ID]; first != "" {
+			bad = append(bad, fmt.Errorf("%s: contract %s stands in %s too; name one of the files", name, parsed.ID, first))
+			continue
+		}
+		of[parsed.ID] = name
 		body := &fact.ContractSigned{Contract: parsed.ID, Customer: parsed.Customer, Document: string(data)}
 		log.Statements = append(log.Statements, replay.Statement{Fact: fact.Fact{Key: "contract/" + parsed.ID, Hash: fact.HashJSON(body), Body: body}})
 	}
@@ -171,7 +182,9 @@ func printResult(c *cobra.Command, r *replay.Result) error {
 		for _, issued := range r.Invoices {
 			fmt.Fprintln(c.OutOrStdout(), string(issued.Fact.Document))
 		}
-		return json.NewEncoder(c.ErrOrStderr()).Encode(map[string]any{"blocked": r.Blocked, "refusals": r.Refusals})
+		return json.NewEncoder(c.ErrOrStderr()).Encode(map[string]any{
+			"blocked": append([]bill.Block{}, r.Blocked...), "refusals": append([]meter.Refusal{}, r.Refusals...),
+		})
 	}
 	o, err := look(c)
 	if err != nil {

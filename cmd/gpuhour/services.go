@@ -26,7 +26,7 @@ func serviceCommands() []*cobra.Command {
 
 func serviceCommand(name, short string, services ...string) *cobra.Command {
 	c := &cobra.Command{
-		Use: name, Short: short, Args: cobra.NoArgs,
+		Use: name, Short: short, Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := config.Load(c.Flags())
 			if err != nil {
@@ -45,7 +45,7 @@ func serviceCommand(name, short string, services ...string) *cobra.Command {
 func resumeCommand() *cobra.Command {
 	var by string
 	c := &cobra.Command{
-		Use: "resume", Short: "State that the clock may go on after a stop of over an hour", Args: cobra.NoArgs,
+		Use: "resume", Short: "State that the clock may go on after a stop of over an hour", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if by == "" {
 				return errors.New("--by: say who checked the machine's time")

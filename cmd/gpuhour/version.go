@@ -14,7 +14,7 @@ import (
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the versions of the program and of the data it bills by", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the versions of the program and of the data it bills by", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			commit := "unknown"
 			if info, ok := debug.ReadBuildInfo(); ok {

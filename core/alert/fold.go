@@ -2,10 +2,13 @@ package alert
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
@@ -35,71 +38,99 @@ const (
 // target is who an alert is about.
 type target struct{ scope, id, customer string }
 
-// minuteSums are one minute of a target, in milli-seconds; busy counts per cent.
-type minuteSums struct {
-	minute              span.Minute
-	busy, known, leased int64
+// minute is what is known of a device's minute: of two values for one second the first that arrived counts.
+type minute struct {
+	seen, known span.SecondMask
+	busy        [span.SecondsPerMinute]uint8
 }
 
-// Fold is the alerter's state. Everything in it can be rebuilt from the facts and the usage of one window.
+// Fold is the alerter's state: what the samples of the last window say, by device, and who holds what. Everything in it can
+// be rebuilt from the facts and the usage of one window. Utilisation is joined with leases only when a minute is
+// decided, so a late fact or sample counts from then on as if it had been there.
 type Fold struct {
 	rule    Rule
 	book    *occupancy.Book
 	keys    map[string]bool
-	open    *usage.Assembly
-	through span.Minute // minutes before this one are evaluated; 0 before the first block
-	windows map[target][]minuteSums
+	minutes map[span.Minute]map[string]*minute // by minute, then device
+	through span.Minute                        // minutes before this one are decided; 0 before the first block
+	leases  map[string]bool                    // that may reach into the window
 	firing  map[target]bool
-	live    map[string]map[string]bool // leases of a customer that may reach into the window
 }
 
 // NewFold is the alerter before the first block.
 func NewFold(rule Rule) *Fold {
 	return &Fold{
-		rule: rule, book: occupancy.NewBook(), keys: map[string]bool{}, open: usage.NewAssembly(),
-		windows: map[target][]minuteSums{}, firing: map[target]bool{}, live: map[string]map[string]bool{},
+		rule: rule, book: occupancy.NewBook(), keys: map[string]bool{}, minutes: map[span.Minute]map[string]*minute{},
+		leases: map[string]bool{}, firing: map[target]bool{},
 	}
 }
 
 // Apply takes one block and returns the transitions it causes, as facts to publish.
 func (f *Fold) Apply(b meter.Block) []fact.Body {
-	for _, m := range b.Usage {
-		if m.Batch.Minute >= f.through {
-			f.open.Add(m.Seq, &m.Batch)
-		}
+	through := ended(b.At)
+	if f.through == 0 {
+		f.through = through
+	}
+	for i := range b.Usage {
+		f.measure(&b.Usage[i].Batch, b.At)
 	}
 	for _, x := range b.Facts {
 		f.take(x)
 	}
-	return f.advance(b.At)
+	return f.advance(through)
 }
 
 // Restore rebuilds the state at a tick: the facts up to its F, and the usage of the last window. Transitions it decided
 // up to then may lie anywhere after F.
 func (f *Fold) Restore(at span.Second, factsSeq uint64, facts []fact.Fact, messages []meter.UsageMessage) {
-	through := (at - meter.MinuteDelaySeconds).Minute()
+	f.through = ended(at)
 	for _, x := range facts {
 		if x.Seq <= factsSeq {
 			f.take(x)
 		}
-		f.recall(x, through.Start())
+		f.recall(x, f.through.Start())
 	}
-	f.through = through - span.Minute(f.rule.WindowMinutes)
-	for _, m := range messages {
-		if m.Batch.Minute >= f.through {
-			f.open.Add(m.Seq, &m.Batch)
-		}
+	for i := range messages {
+		f.measure(&messages[i].Batch, at)
 	}
-	f.fill(through)
-	f.through = through
 }
 
-// Floor is the position after which usage must be replayed to rebuild the open minutes.
-func (f *Fold) Floor(block uint64) uint64 { return f.open.Floor(block) }
+// ended is the first minute that is not over yet at a tick.
+func ended(at span.Second) span.Minute { return (at - meter.MinuteDelaySeconds).Minute() }
 
 // WindowStart is the first second whose usage a restore at this time needs.
 func (f *Fold) WindowStart(at span.Second) span.Second {
 	return at - meter.MinuteDelaySeconds - span.Second((f.rule.WindowMinutes+2)*span.SecondsPerMinute)
+}
+
+// measure takes a batch that reaches into the window of a minute to be decided, and is not ahead of the tick.
+func (f *Fold) measure(b *usage.Batch, at span.Second) {
+	last := b.Minute.Start() + span.Second(b.Spoken.Last())
+	if b.Minute <= f.through-span.Minute(f.rule.WindowMinutes) || last > at+usage.MaxAheadSeconds {
+		return
+	}
+	devices := f.minutes[b.Minute]
+	if devices == nil {
+		devices = map[string]*minute{}
+		f.minutes[b.Minute] = devices
+	}
+	var block usage.Block
+	for _, data := range b.Blocks {
+		if err := block.Decode(data); err != nil {
+			must.Never("batch %s/%d/%d was taken with a block that cannot be read: %v", b.Node, b.Run, b.Seq, err)
+		}
+		m := devices[block.Device]
+		if m == nil {
+			m = &minute{}
+			devices[block.Device] = m
+		}
+		(block.Seen &^ m.seen).Each(func(i int) {
+			if m.busy[i] = block.Busy[i]; block.Busy[i] != usage.BusyUnknown {
+				m.known |= span.Bit(i)
+			}
+		})
+		m.seen |= block.Seen
+	}
 }
 
 func (f *Fold) take(x fact.Fact) {
@@ -111,10 +142,7 @@ func (f *Fold) take(x fact.Fact) {
 	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped:
 		f.book.Apply(x)
 		if l := f.book.Lease(x.Body.Entity()); l.Started != nil {
-			if f.live[l.Started.Customer] == nil {
-				f.live[l.Started.Customer] = map[string]bool{}
-			}
-			f.live[l.Started.Customer][l.ID] = true
+			f.leases[l.ID] = true
 		}
 	}
 }
@@ -135,152 +163,154 @@ func (f *Fold) recall(x fact.Fact, until span.Second) {
 
 func targetOf(a fact.Alert) target { return target{a.Scope, a.Target, a.Customer} }
 
-// advance evaluates every minute that is over, in order. Minutes without any sample in the window decide nothing,
-// so a jump of the clock over quiet time costs one step.
-func (f *Fold) advance(at span.Second) []fact.Body {
-	through := (at - meter.MinuteDelaySeconds).Minute()
-	if f.through == 0 {
-		f.through = through
-	}
+// advance decides every minute that is over, in order. Minutes without any sample in the window decide nothing, so a
+// jump of the clock over quiet time costs one step.
+func (f *Fold) advance(through span.Minute) []fact.Body {
 	var out []fact.Body
 	for f.through < through {
-		if len(f.windows) == 0 && len(f.open.Keys()) == 0 {
-			f.through = through
-			break
+		if f.quiet() {
+			f.through = min(through, f.nextSampled())
+			continue
 		}
+		delete(f.minutes, f.through-span.Minute(f.rule.WindowMinutes))
 		f.through++
-		f.fill(f.through)
 		out = append(out, f.decide(f.through.Start())...)
+	}
+	delete(f.minutes, f.through-span.Minute(f.rule.WindowMinutes))
+	return out
+}
+
+// quiet tells whether the window of the next minute holds no sample.
+func (f *Fold) quiet() bool {
+	for m := f.through - span.Minute(f.rule.WindowMinutes) + 1; m <= f.through; m++ {
+		if f.minutes[m] != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// nextSampled is the first minute with a sample; what left the window without being decided is forgotten.
+func (f *Fold) nextSampled() span.Minute {
+	next := span.Open.Minute()
+	for m := range f.minutes {
+		if m < f.through {
+			delete(f.minutes, m)
+		} else {
+			next = min(next, m)
+		}
+	}
+	return next
+}
+
+// sums are what a target holds in the window, in milli-seconds; busy counts per cent.
+type sums struct{ busy, known, leased int64 }
+
+// decide compares every target's window with the rule at the end of a minute.
+func (f *Fold) decide(at span.Second) []fact.Body {
+	w := span.Span{From: at - span.Second(f.rule.WindowMinutes*span.SecondsPerMinute), To: at}
+	leases, customers := map[target]sums{}, map[target]sums{}
+	held := map[target]bool{} // customers with a lease that is older than the window
+	for id := range f.leases {
+		l := f.book.Lease(id)
+		if !slices.ContainsFunc(l.Tranches, func(tr occupancy.Tranche) bool { return tr.Span.To > w.From }) {
+			delete(f.leases, id)
+			continue
+		}
+		s, customer := f.sum(l, w), target{ScopeCustomer, l.Started.Customer, l.Started.Customer}
+		all := customers[customer]
+		customers[customer] = sums{all.busy + s.busy, all.known + s.known, all.leased + s.leased}
+		for _, start := range l.Starts {
+			if start.Span.From <= w.From && w.From < start.Span.To {
+				held[customer] = true
+			}
+			if start.Span.From <= w.From && w.To <= start.Span.To {
+				leases[target{ScopeLease, l.ID, l.Started.Customer}] = s
+			}
+		}
+	}
+	live := f.live(at)
+	maps.DeleteFunc(customers, func(t target, _ sums) bool { return !held[t] || !live[t] })
+	out := f.settled(live, at)
+	return append(append(out, f.transitions(customers, at)...), f.transitions(leases, at)...)
+}
+
+// live are the leases that hold something at an instant, and their customers.
+func (f *Fold) live(at span.Second) map[target]bool {
+	live := map[target]bool{}
+	for id := range f.leases {
+		l := f.book.Lease(id)
+		if slices.ContainsFunc(l.Tranches, func(tr occupancy.Tranche) bool { return tr.Span.To > at }) {
+			live[target{ScopeLease, l.ID, l.Started.Customer}] = true
+			live[target{ScopeCustomer, l.Started.Customer, l.Started.Customer}] = true
+		}
+	}
+	return live
+}
+
+// settled resolves, in order, the alerts of leases that hold nothing any more, and of customers whose last lease did: what
+// is not leased is not under-utilised. Missing samples of a lease that goes on resolve nothing.
+func (f *Fold) settled(live map[target]bool, at span.Second) []fact.Body {
+	var out []fact.Body
+	for _, t := range slices.SortedFunc(maps.Keys(f.firing), byTarget) {
+		if live[t] {
+			continue
+		}
+		delete(f.firing, t)
+		out = append(out, &fact.AlertResolved{Alert: f.alert(t, sums{}, at)})
 	}
 	return out
 }
 
-// fill adds the closed minutes before through to the windows of the leases that held their devices.
-func (f *Fold) fill(through span.Minute) {
-	minutes := map[usage.Key]*usage.Minute{}
-	var order []usage.Key
-	for _, r := range f.open.CloseBefore(through) {
-		k := usage.Key{Device: r.Device, Minute: r.Minute}
-		if r.Device == "" {
-			continue
+func byTarget(a, b target) int {
+	return cmp.Or(strings.Compare(a.scope, b.scope), strings.Compare(a.id, b.id))
+}
+
+// alert states a target's sums; with nothing known both parts are 0.
+func (f *Fold) alert(t target, s sums, at span.Second) fact.Alert {
+	a := fact.Alert{
+		Rule: f.rule.Name, Scope: t.scope, Target: t.id, Customer: t.customer, At: at, WindowSeconds: f.rule.WindowMinutes * span.SecondsPerMinute,
+	}
+	if s.known > 0 {
+		a.BusyPermille, a.KnownPermille = s.busy*10/s.known, s.known*1000/s.leased
+	}
+	return a
+}
+
+// sum joins a lease with the samples of what it holds.
+func (f *Fold) sum(l *occupancy.Lease, w span.Span) (s sums) {
+	for i := range l.Tranches {
+		tr := &l.Tranches[i]
+		in := tr.Span.Intersect(w)
+		s.leased += in.Seconds() * tr.Milli
+		for m := in.From.Minute(); m.Start() < in.To; m++ {
+			if of := f.minutes[m][tr.Unit.Device]; of != nil {
+				known := of.known & span.MaskOf(m, in)
+				s.known += int64(known.Count()) * tr.Milli
+				known.Each(func(i int) { s.busy += int64(of.busy[i]) * tr.Milli })
+			}
 		}
-		if minutes[k] == nil {
-			minutes[k] = &usage.Minute{}
-			order = append(order, k)
-		}
-		minutes[k].AddRow(&r)
 	}
-	for _, k := range order {
-		f.charge(k, minutes[k])
-	}
-	f.forget(through)
+	return s
 }
 
-// charge gives a device's minute to every lease that held a part of it.
-func (f *Fold) charge(k usage.Key, m *usage.Minute) {
-	known := m.BusyKnown()
-	whole := span.Span{From: k.Minute.Start(), To: k.Minute.End()}
-	for _, tr := range f.book.On(nil, occupancy.Unit{Device: k.Device}, whole) {
-		held := span.MaskOf(k.Minute, tr.Span)
-		s := minuteSums{minute: k.Minute, known: int64((known & held).Count()) * tr.Milli, leased: int64(held.Count()) * tr.Milli}
-		(known & held).Each(func(i int) { s.busy += int64(m.Busy[i]) * tr.Milli })
-		customer := tr.Lease.Started.Customer
-		f.add(target{ScopeLease, tr.Lease.ID, customer}, s)
-		f.add(target{ScopeCustomer, customer, customer}, s)
-	}
-}
-
-func (f *Fold) add(t target, s minuteSums) {
-	list := f.windows[t]
-	if n := len(list); n > 0 && list[n-1].minute == s.minute {
-		last := &list[n-1]
-		last.busy, last.known, last.leased = last.busy+s.busy, last.known+s.known, last.leased+s.leased
-		return
-	}
-	f.windows[t] = append(list, s)
-}
-
-// forget drops what left the window.
-func (f *Fold) forget(through span.Minute) {
-	for t, list := range f.windows {
-		list = slices.DeleteFunc(list, func(s minuteSums) bool { return s.minute < through-span.Minute(f.rule.WindowMinutes) })
-		if len(list) == 0 {
-			delete(f.windows, t)
-			continue
-		}
-		f.windows[t] = list
-	}
-}
-
-// decide compares every target's window with the rule at the end of a minute.
-func (f *Fold) decide(at span.Second) []fact.Body {
-	targets := make([]target, 0, len(f.windows))
-	for t := range f.windows {
-		targets = append(targets, t)
-	}
-	slices.SortFunc(targets, func(a, b target) int { return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.id, b.id)) })
+// transitions raises and resolves, in order of target. With too little known nothing changes.
+func (f *Fold) transitions(of map[target]sums, at span.Second) []fact.Body {
 	var out []fact.Body
-	for _, t := range targets {
-		busy, known, ok := f.window(t, at)
-		if !ok {
+	for _, t := range slices.SortedFunc(maps.Keys(of), byTarget) {
+		s := of[t]
+		if s.known == 0 || s.known*1000 < s.leased*f.rule.KnownPermille {
 			continue
 		}
-		a := fact.Alert{
-			Rule: f.rule.Name, Scope: t.scope, Target: t.id, Customer: t.customer, At: at,
-			WindowSeconds: f.rule.WindowMinutes * span.SecondsPerMinute, BusyPermille: busy, KnownPermille: known,
-		}
+		a := f.alert(t, s, at)
 		switch {
-		case !f.firing[t] && busy < f.rule.BelowPermille:
+		case !f.firing[t] && a.BusyPermille < f.rule.BelowPermille:
 			f.firing[t] = true
 			out = append(out, &fact.AlertRaised{Alert: a})
-		case f.firing[t] && busy >= f.rule.ClearPermille:
+		case f.firing[t] && a.BusyPermille >= f.rule.ClearPermille:
 			delete(f.firing, t)
 			out = append(out, &fact.AlertResolved{Alert: a})
 		}
 	}
 	return out
-}
-
-// window is the target's utilisation and known part in permille; not ok when too little is known or the lease is
-// younger than the window. Time that is leased and was not sampled at all counts as unknown.
-func (f *Fold) window(t target, at span.Second) (busy, known int64, ok bool) {
-	w := span.Span{From: at - span.Second(f.rule.WindowMinutes*span.SecondsPerMinute), To: at}
-	var sums minuteSums
-	for _, s := range f.windows[t] {
-		sums.busy, sums.known, sums.leased = sums.busy+s.busy, sums.known+s.known, sums.leased+s.leased
-	}
-	whole := true
-	if t.scope == ScopeLease {
-		sums.leased, whole = f.held(t.id, w)
-	} else {
-		sums.leased = f.heldBy(t.id, w)
-	}
-	if !whole || sums.leased == 0 || sums.known == 0 || sums.known*1000 < sums.leased*f.rule.KnownPermille {
-		return 0, 0, false
-	}
-	return sums.busy * 10 / sums.known, sums.known * 1000 / sums.leased, true
-}
-
-// held is what a lease holds in the window, and whether it began before it.
-func (f *Fold) held(id string, w span.Span) (milliSeconds int64, whole bool) {
-	l := f.book.Lease(id)
-	for _, tr := range l.Tranches {
-		milliSeconds += tr.Span.Intersect(w).Seconds() * tr.Milli
-	}
-	return milliSeconds, l.Started != nil && l.Started.At <= w.From
-}
-
-// heldBy is what all leases of a customer hold in the window; leases that are over are forgotten.
-func (f *Fold) heldBy(customer string, w span.Span) (milliSeconds int64) {
-	for id := range f.live[customer] {
-		over := true
-		for _, tr := range f.book.Lease(id).Tranches {
-			over = over && tr.Span.To <= w.From
-			milliSeconds += tr.Span.Intersect(w).Seconds() * tr.Milli
-		}
-		if over {
-			delete(f.live[customer], id)
-		}
-	}
-	return milliSeconds
 }

@@ -133,7 +133,8 @@ func NewDocument(s, before *Statement, n int) *Document {
 		sum.add(l.leased, l.topUp)
 	}
 	for _, l := range s.Unbilled {
-		d.Unbilled = append(d.Unbilled, UnbilledLine{l.Standing, l.Key.Reason, l.Key.SKU, l.Leases, quantity(l.Amounts, 0)})
+		a := split(&l)
+		d.Unbilled = append(d.Unbilled, UnbilledLine{l.Standing, l.Key.Reason, l.Key.SKU, l.Leases, quantity(a.leased, a.topUp)})
 	}
 	d.Quantity = quantity(sum.leased, sum.topUp)
 	if before != nil {
@@ -169,15 +170,7 @@ func (a *amountsByKind) add(leased meter.Amounts, topUp int64) {
 }
 
 func split(l *Line) amountsByKind {
-	var a amountsByKind
-	for _, r := range l.Rows {
-		if r.Kind == meter.TopUp {
-			a.topUp += r.Quantity
-		} else {
-			a.leased = a.leased.Plus(r.Amounts)
-		}
-	}
-	return a
+	return amountsByKind{l.Minus(meter.Amounts{Quantity: l.TopUp}), l.TopUp}
 }
 
 func quantity(leased meter.Amounts, topUp int64) Quantity {
@@ -227,7 +220,8 @@ func lineDifferences(s, before *Statement) []lineDifference {
 	return out
 }
 
-// settle computes the difference and tells whether anything of it is left.
+// settle computes the difference and tells whether anything of it is left. Coverage alone is no correction: samples that
+// come after the close change no amount and no quantity, and the ledger has them.
 func (d *lineDifference) settle(zero money.Rounded) bool {
 	d.amount = zero
 	if d.now != nil {
@@ -240,7 +234,7 @@ func (d *lineDifference) settle(zero money.Rounded) bool {
 		a := split(d.before)
 		d.add(meter.Amounts{}.Minus(a.leased), -a.topUp)
 	}
-	return !d.amount.IsZero() || !d.leased.IsZero() || d.topUp != 0
+	return !d.amount.IsZero() || d.leased.Quantity != 0 || d.topUp != 0
 }
 
 func (d *lineDifference) document(number int) DocumentLine {
@@ -254,7 +248,7 @@ func (d *lineDifference) document(number int) DocumentLine {
 	}
 	l.Leases, l.Devices = shown.Leases, shown.Devices
 	if d.before != nil {
-		l.Before, l.Now = d.before.Amount.String(), "0"
+		l.Before, l.Now = d.before.Amount.String(), d.before.Amount.Sub(d.before.Amount).String()
 		if d.now != nil {
 			l.Now = d.now.Amount.String()
 		}

@@ -3,7 +3,6 @@ package bill
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/contract"
@@ -46,16 +45,18 @@ type request struct {
 	seq uint64
 }
 
-// Cut is a finished cut with the position of its request: what was stated before it counts.
+// Cut is a finished cut with the positions of its request and of its answer. A carried refusal counts when it was stated
+// before the request, a contract when it was stated before the answer: so a cut that is worked through again after a restart,
+// when more is known, comes to the same end.
 type Cut struct {
 	fact.CutDone
-	Requested uint64
+	Requested, Done uint64
 }
 
 type closing struct {
 	n     int
-	cut   string
-	block uint64
+	end   span.Second // of the period
+	block uint64      // of the cut
 }
 
 // NewInvoicer starts a series. Grace in seconds is the provider's default.
@@ -86,10 +87,10 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	case *fact.CutRequested:
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
 	case *fact.CutDone:
-		s.cuts = append(s.cuts, Cut{*b, s.requestOf(b.Cut)})
+		s.cuts = append(s.cuts, Cut{*b, s.requestOf(b.Cut), f.Seq})
 	case *fact.PeriodClosed:
 		k := periodKey{b.Contract, b.PeriodStart}
-		s.closings[k] = append(s.closings[k], closing{b.N, b.Cut, s.blockOf(b.Cut)})
+		s.closings[k] = append(s.closings[k], closing{b.N, b.PeriodEnd, s.blockOf(b.Cut)})
 	case *fact.InvoiceIssued:
 		if b.Series == s.series {
 			s.number, s.numberAt = b.Number, f.Seq
@@ -122,6 +123,19 @@ func (s *Invoicer) blockOf(cut string) uint64 {
 	return 0
 }
 
+// ContractsAt is the register as it was known at a cut.
+func (s *Invoicer) ContractsAt(cut Cut) *contract.Register { return s.contracts.Before(cut.Done) }
+
+// CutAt is the cut that stands at a block, as Closed names it.
+func (s *Invoicer) CutAt(block uint64) (Cut, bool) {
+	for _, c := range s.cuts {
+		if c.Block == block {
+			return c, true
+		}
+	}
+	return Cut{}, false
+}
+
 // Cuts lists the finished cuts in order of the log.
 func (s *Invoicer) Cuts() []Cut { return s.cuts }
 
@@ -142,7 +156,7 @@ func (s *Invoicer) DecideCut() *fact.CutRequested {
 		last = s.requested[n-1]
 	}
 	for _, v := range s.contracts.Latest() {
-		for _, d := range s.due(v, s.at, math.MaxInt) {
+		for _, d := range s.due(v.Contract, s.at) {
 			fresh := d.At > last.at
 			retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
 			if fresh || retry {
@@ -169,11 +183,10 @@ type Due struct {
 	At                 span.Second // its end plus grace
 }
 
-// due lists at most limit periods of a contract whose end and grace had passed at an instant and that are not closed.
-func (s *Invoicer) due(v contract.Version, at span.Second, limit int) []Due {
-	c := v.Contract
+// due lists the periods of a contract whose end and grace had passed at an instant and that are not closed.
+func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
 	var out []Due
-	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To && len(out) < limit; {
+	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
 		p := c.Period(from).Span
 		when := p.To + s.graceOf(c)
 		if when > at {
@@ -189,11 +202,12 @@ func (s *Invoicer) due(v contract.Version, at span.Second, limit int) []Due {
 	return out
 }
 
-// DueAt lists what a cut has to close for the first time, in order of (end, contract).
+// DueAt lists what a cut has to close for the first time, in order of (end, contract). A contract that was signed after
+// the cut was asked for waits for the next one: the cut may know nothing of it, and would close its past at zero.
 func (s *Invoicer) DueAt(cut Cut) []Due {
 	var out []Due
-	for _, v := range s.contracts.Latest() {
-		out = append(out, s.due(v, cut.At, math.MaxInt)...)
+	for _, v := range s.contracts.Before(cut.Requested).Latest() {
+		out = append(out, s.due(v.Contract, cut.At)...)
 	}
 	slices.SortFunc(out, func(a, b Due) int {
 		return cmp.Or(cmp.Compare(a.Period.To, b.Period.To), cmp.Compare(a.Contract, b.Contract))
@@ -229,6 +243,15 @@ func (s *Invoicer) Closed(contractID string, periodStart span.Second) (n int, bl
 	return n, block
 }
 
+// ClosedPeriod is the period as its closings state it; Empty when it is not closed.
+func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span.Span {
+	list := s.closings[periodKey{contractID, periodStart}]
+	if len(list) == 0 {
+		return span.Span{}
+	}
+	return span.Span{From: periodStart, To: list[len(list)-1].end}
+}
+
 // Block is a reason why a period cannot close. It is shown to the operator with its remedy.
 type Block struct {
 	Contract, Customer string
@@ -236,35 +259,44 @@ type Block struct {
 	Reason             string
 }
 
-// Check finds what blocks a close: refused time of the period, refused time of the customer that found no contract,
-// refusals of the customer's facts, a halted customer, or a broken conservation identity. Refused time blocks unless
-// it was carried before the cut was asked for.
+// Check finds what blocks a close: a halted customer, a broken conservation identity, refused time of the period, refused
+// time of the customer that found no contract, or refusals of the customer's facts. The last three block unless
+// they were carried before the cut was asked for.
 func (s *Invoicer) Check(d Due, cut Cut, totals, uncontracted []meter.Total, refusals []meter.Refusal) *Block {
-	block := func(format string, args ...any) *Block {
-		return &Block{d.Contract, d.Customer, d.Period, fmt.Sprintf(format, args...)}
+	if b := s.CheckCorrection(d, cut, totals); b != nil {
+		return b
 	}
-	if reason, ok := s.halted[d.Customer]; ok {
-		return block("the customer is halted: %s", reason)
-	}
-	if b := conservation(d, cut, totals); b != "" {
-		return block("%s", b)
-	}
-	carried := s.carried[periodKey{d.Contract, d.Period.From}]
-	if carried != 0 && carried < cut.Requested {
+	if at := s.carried[periodKey{d.Contract, d.Period.From}]; at != 0 && at < cut.Requested {
 		return nil
 	}
 	for _, t := range append(slices.Clone(totals), uncontracted...) {
 		if t.Key.Standing == meter.Refused {
-			return block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
+			return d.block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
 				t.Lease, GPUHours(t.Quantity), t.Key.Reason)
 		}
 	}
 	for _, r := range refusals {
 		if r.Customer == d.Customer && (r.At == 0 || r.At < d.Period.To) {
-			return block("fact %s is refused (%s: %s); state what is missing, or refusal.carried", r.ID, r.Reason, r.Detail)
+			return d.block("fact %s is refused (%s: %s); state what is missing, or refusal.carried", r.ID, r.Reason, r.Detail)
 		}
 	}
 	return nil
+}
+
+// CheckCorrection finds what blocks even a correction, which bills no refused time: a halted customer, or a broken
+// conservation identity.
+func (s *Invoicer) CheckCorrection(d Due, cut Cut, totals []meter.Total) *Block {
+	if reason, ok := s.halted[d.Customer]; ok {
+		return d.block("the customer is halted: %s", reason)
+	}
+	if b := conservation(d, cut, totals); b != "" {
+		return d.block("%s", b)
+	}
+	return nil
+}
+
+func (d Due) block(format string, args ...any) *Block {
+	return &Block{d.Contract, d.Customer, d.Period, fmt.Sprintf(format, args...)}
 }
 
 // conservation holds the ledger against occupancy: leased = priced + waived + refused, to the milli-second.

@@ -37,8 +37,9 @@ type Line struct {
 	Key      LineKey
 	Standing meter.Standing
 	meter.Amounts
+	TopUp           int64 // the part of the quantity that tops up starts, in milli-GPU-seconds: it has no coverage
 	Leases, Devices int
-	Rows            []Row
+	Rows            []Row    // of billed time
 	Exact           *big.Rat // sum of quantity x price over its rows
 	Amount          money.Rounded
 }
@@ -62,9 +63,9 @@ type Statement struct {
 
 // Compute prices ledger totals. The totals are those of one contract's period.
 func Compute(contracts *contract.Register, id string, period span.Span, totals []meter.Total) (*Statement, error) {
-	v, ok := contracts.InForce(id, period.To-1)
+	v, ok := contracts.Governing(id, period.To-1)
 	if !ok {
-		return nil, fmt.Errorf("price %s %v: no version of the contract is in force", id, period)
+		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}
 	s := &Statement{Contract: v.Contract, Period: period}
 	for _, group := range groups(totals) {
@@ -117,34 +118,48 @@ func (s *Statement) line(contracts *contract.Register, group []meter.Total) (Lin
 	l := Line{Key: of.key, Standing: of.standing, Exact: new(big.Rat)}
 	leases, devices := map[string]bool{}, map[string]bool{}
 	rows := map[string]int{}
-	for _, t := range group {
+	row := 0
+	for i, t := range group {
 		l.Amounts = l.Plus(t.Amounts)
+		if t.Key.Kind == meter.TopUp {
+			l.TopUp += t.Quantity
+		}
 		leases[t.Lease] = true
-		devices[t.Device] = t.Device != ""
+		if t.Device != "" {
+			devices[t.Device] = true
+		}
 		if of.standing != meter.Priced {
 			continue
 		}
-		unit, err := unitPrice(contracts, t)
-		if err != nil {
-			return Line{}, err
+		if i == 0 || t.Key != group[i-1].Key { // the totals of one key stand together
+			unit, err := unitPrice(contracts, t)
+			if err != nil {
+				return Line{}, err
+			}
+			row = l.row(rows, t.Key.Kind, unit)
 		}
-		name := string(t.Key.Kind) + " " + unit.String()
-		i, ok := rows[name]
-		if !ok {
-			i = len(l.Rows)
-			rows[name] = i
-			l.Rows = append(l.Rows, Row{Kind: t.Key.Kind, Price: unit, Exact: new(big.Rat)})
-		}
-		r := &l.Rows[i]
-		r.Amounts = r.Plus(t.Amounts)
-		exact := new(big.Rat).Mul(new(big.Rat).SetInt64(t.Quantity), unit.PerMilliGPUSecond)
-		r.Exact.Add(r.Exact, exact)
-		l.Exact.Add(l.Exact, exact)
+		l.Rows[row].Amounts = l.Rows[row].Plus(t.Amounts)
 	}
-	delete(devices, "")
+	for i := range l.Rows {
+		r := &l.Rows[i]
+		r.Exact = new(big.Rat).Mul(new(big.Rat).SetInt64(r.Quantity), r.Price.PerMilliGPUSecond)
+		l.Exact.Add(l.Exact, r.Exact)
+	}
 	l.Leases, l.Devices = len(leases), len(devices)
 	l.Amount = money.New(l.Exact, s.Contract.Currency).Round(s.Contract.Billing.Rounding)
 	return l, nil
+}
+
+// row finds or begins the row of one kind and unit price.
+func (l *Line) row(rows map[string]int, kind meter.Kind, unit price.UnitPrice) int {
+	name := string(kind) + " " + unit.String()
+	i, ok := rows[name]
+	if !ok {
+		i = len(l.Rows)
+		rows[name] = i
+		l.Rows = append(l.Rows, Row{Kind: kind, Price: unit})
+	}
+	return i
 }
 
 // unitPrice prices one total at the version and local day its key names.

@@ -84,11 +84,23 @@ func (r *reader) factors(s section, key, example string) map[string]*big.Rat {
 
 func parseFactor(text string) (*big.Rat, error) {
 	factor, err := money.ParsePercent(text)
-	if err == nil && factor.Sign() < 0 {
+	switch {
+	case err != nil:
+		return nil, err
+	case factor.Sign() < 0:
 		return nil, fmt.Errorf("%.40q is negative; write 0%% or more", text)
+	case factor.Cmp(big.NewRat(maxFactor, 1)) > 0:
+		return nil, fmt.Errorf("%.40q is above %d%%; correct it", text, maxFactor*100)
 	}
-	return factor, err
+	return factor, nil
 }
+
+// Bounds of a price and of each factor. No GPU costs as much in any currency; without them an amount could grow beyond the
+// money.MaxDigits digits that a reader of the invoice takes.
+const (
+	maxPrice  = 1_000_000_000_000
+	maxFactor = 100
+)
 
 // ParsePrice reads "35.00/gpu-hour": an exact amount that is not negative, and its unit, which has no default.
 func ParsePrice(text string) (Price, error) {
@@ -101,6 +113,8 @@ func ParsePrice(text string) (Price, error) {
 		return Price{}, fmt.Errorf("price %w", err)
 	case amount.Sign() < 0:
 		return Price{}, fmt.Errorf("price %.60q is negative; write 0 or more", text)
+	case amount.Cmp(big.NewRat(maxPrice, 1)) > 0:
+		return Price{}, fmt.Errorf("price %.60q is above %d; correct it", text, int64(maxPrice))
 	case !found:
 		return Price{}, fmt.Errorf("unit is missing; write %s/gpu-hour", text)
 	}

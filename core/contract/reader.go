@@ -176,7 +176,7 @@ func scalarText(n ast.Node) string {
 }
 
 func kind(n ast.Node) string {
-	switch n.(type) {
+	switch v := n.(type) {
 	case nil, *ast.NullNode:
 		return "nothing"
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -186,6 +186,9 @@ func kind(n ast.Node) string {
 	case *ast.LiteralNode:
 		return "a block of text"
 	case *ast.StringNode:
+		if v.Value != "" {
+			return "a text"
+		}
 		return "empty text"
 	default:
 		return "a number or another scalar"

@@ -100,7 +100,7 @@ func (a *agreement) fold() {
 			a.amend(f, b)
 		}
 	}
-	slices.SortStableFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
+	slices.SortFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
 }
 
 func (a *agreement) sign(f fact.Fact, b *fact.ContractSigned) {
@@ -288,6 +288,19 @@ func (r *Register) InForce(id string, at span.Second) (Version, bool) {
 	return Version{}, false
 }
 
+// Governing is the version of a contract that speaks of an instant, be it to say that the term was over by then: what was
+// billed before the term was cut short is corrected by its words.
+func (r *Register) Governing(id string, at span.Second) (Version, bool) {
+	if a := r.agreements[id]; a != nil {
+		for _, v := range slices.Backward(a.versions) {
+			if v.From <= at {
+				return v, true
+			}
+		}
+	}
+	return Version{}, false
+}
+
 // Latest lists the last version of every contract, in order of contract id.
 func (r *Register) Latest() []Version {
 	var out []Version
@@ -297,6 +310,22 @@ func (r *Register) Latest() []Version {
 		}
 	}
 	slices.SortFunc(out, func(x, y Version) int { return cmp.Compare(x.Contract.ID, y.Contract.ID) })
+	return out
+}
+
+// Before is the register as the facts in front of a position make it, for reading: what was decided then is decided alike
+// when it is looked at again.
+func (r *Register) Before(seq uint64) *Register {
+	out := NewRegister()
+	out.versions = r.versions // a position names one version for ever
+	for id, a := range r.agreements {
+		if n := len(a.facts); n > 0 && a.facts[n-1].Seq >= seq {
+			a = &agreement{id: id, facts: slices.DeleteFunc(slices.Clone(a.facts), func(f fact.Fact) bool { return f.Seq >= seq })}
+			a.fold()
+		}
+		out.agreements[id] = a
+		out.index(a)
+	}
 	return out
 }
 

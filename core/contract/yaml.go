@@ -37,7 +37,7 @@ func parseYAML(file string, data []byte) (ast.Node, *Error) {
 	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // duplicates are reported with the other errors
 	if err != nil {
 		if syntax := (*yaml.SyntaxError)(nil); errors.As(err, &syntax) {
-			return nil, at(syntax.Token, "not YAML: "+syntax.Message, "")
+			return nil, at(syntax.Token, "not YAML: "+syntax.Message, "check brackets, quotes and indentation here and on the line before")
 		}
 		return nil, at(nil, "not YAML: "+err.Error(), "")
 	}

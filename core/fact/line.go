@@ -3,8 +3,10 @@ package fact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // line is the JSON form of a fact: {"type":..., "key":..., "data":{...}}.
@@ -20,6 +22,9 @@ func DecodeLine(data []byte) (Fact, error) {
 	var l line
 	if err := strict(data, &l); err != nil {
 		return Fact{}, fmt.Errorf(`%w; a fact is {"type":"lease.started.v1","key":"...","data":{...}}`, err)
+	}
+	if name, twice := repeated(data); twice {
+		return Fact{}, fmt.Errorf("%q is written twice; keep one of them", name)
 	}
 	body, ok := New(l.Type)
 	if !ok {
@@ -52,10 +57,76 @@ func strict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return err
+		return plain(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("something follows the JSON value")
 	}
 	return nil
+}
+
+// repeated finds a name that an object in valid JSON holds twice: encoding/json would silently take the last.
+func repeated(data []byte) (name string, twice bool) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var walk func() bool
+	walk = func() bool {
+		t, err := d.Token()
+		open, isOpen := t.(json.Delim)
+		if err != nil || !isOpen {
+			return false
+		}
+		seen := map[string]bool{}
+		for d.More() {
+			if open == '{' {
+				key, err := d.Token()
+				name, _ = key.(string)
+				if err != nil || seen[name] {
+					return err == nil
+				}
+				seen[name] = true
+			}
+			if walk() {
+				return true
+			}
+		}
+		_, _ = d.Token() // what closes it
+		return false
+	}
+	twice = walk()
+	return name, twice
+}
+
+// plain says what a decoder found wrong to the person who wrote the line.
+func plain(err error) error {
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		return fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
+	}
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		what := "the value"
+		if wrong.Field != "" {
+			what = wrong.Field
+		}
+		return fmt.Errorf("%s is a JSON %s; write %s", what, wrong.Value, written(wrong.Type.Kind().String()))
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON ends too early")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// written is how a person writes a kind of Go value.
+func written(kind string) string {
+	switch kind {
+	case "int64", "uint64", "int":
+		return "a whole number of at most 18 digits"
+	case "string":
+		return "a text in quotes"
+	case "bool":
+		return "true or false"
+	case "slice":
+		return "a list in []"
+	default:
+		return "an object in {}"
+	}
 }

@@ -15,6 +15,7 @@ import (
 // work is one block between Begin and Finish.
 type work struct {
 	block    uint64
+	closing  bool            // minutes end with this block
 	late     *usage.Assembly // pieces of minutes that were closed before this block
 	touched  []occupancy.Touched
 	cuts     []*fact.CutRequested
@@ -47,12 +48,13 @@ func (s *State) Begin(b Block) Needs {
 			s.takeFact(f, w)
 		}
 	}
-	first := s.hoursThrough
+	first, minutes := s.hoursThrough, s.minutesThrough
 	s.advance(b.At)
+	w.closing = minutes < s.minutesThrough
+	s.planHours(first, w)
 	if len(w.cuts) > 0 {
 		s.cutAt = s.at
 	}
-	s.planHours(first, w)
 	return s.needs(w)
 }
 
@@ -81,138 +83,140 @@ func (w *work) quarantine(q Quarantined) {
 	})
 }
 
-// planHours lists what to classify: hours that closed with this block, closed hours that something touched, and at a
-// cut every open hour up to now.
+// planHours lists what to classify: hours that closed with this block, from first on; classified hours that something
+// touched; and at a cut every open hour up to now.
 func (s *State) planHours(first span.Hour, w *work) {
-	tasks := map[UnitHour]bool{} // to standing
-	through := s.hoursThrough
-	if !s.begun {
-		first = through // nothing was closed before the first block: older hours come in as touched
+	p := plan{state: s, tasks: map[unitHour]bool{}}
+	if first < s.hoursThrough {
+		p.close(first)
 	}
-	s.begun = true
-	for _, u := range s.unitsFrom(first) {
-		from, to := s.interest(u)
-		for h := max(first, from); h < min(through, to); h++ {
-			if s.concerns(u, h) {
-				tasks[UnitHour{u, h}] = h.Start() < s.cutAt
-			}
-		}
-	}
-	for u, m := range s.sampled {
-		if m < through.FirstMinute() {
-			delete(s.sampledFrom, u)
-		}
-	}
-	s.planTouched(first, tasks, w)
+	p.touch(first, w)
 	if len(w.cuts) > 0 {
-		for h := through; h.Start() < s.at; h++ {
-			for _, u := range s.unitsFrom(through) {
-				if s.concerns(u, h) {
-					tasks[UnitHour{u, h}] = true
-				}
-			}
-		}
+		p.cut()
 	}
-	for uh, standing := range tasks {
-		w.hours = append(w.hours, task{uh, standing})
+	for k, standing := range p.tasks {
+		w.hours = append(w.hours, task{UnitHour{s.unit(k.unit, k.hour), k.hour}, standing})
 	}
 	slices.SortFunc(w.hours, func(a, b task) int {
 		return cmp.Or(cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Unit.Device, b.Unit.Device), cmp.Compare(a.Unit.Lease, b.Unit.Lease))
 	})
 }
 
-// planTouched adds hours that facts and late samples touch among those that were closed before this block, or that a cut
-// classified while they were open; a late sample at an hour's edge also touches its neighbour, whose inferred seconds it
-// may change.
-func (s *State) planTouched(closed span.Hour, tasks map[UnitHour]bool, w *work) {
-	standing := span.Span{From: 0, To: max(closed.Start(), s.cutAt)}
-	touch := func(u Unit, in span.Span) {
-		in = in.Intersect(standing)
+// plan collects the hours to classify.
+type plan struct {
+	state *State
+	tasks map[unitHour]bool // to standing
+}
+
+type unitHour struct {
+	unit occupancy.Unit
+	hour span.Hour
+}
+
+// close adds the hours from first that are over now, of every unit that was leased or sampled in them.
+func (p *plan) close(first span.Hour) {
+	s := p.state
+	for _, u := range s.unitsFrom(first) {
+		from, to := s.interest(u)
+		for h := max(first, from); h < min(s.hoursThrough, to); h++ {
+			if s.concerns(u, h) {
+				p.tasks[unitHour{u, h}] = h.Start() < s.cutAt
+			}
+		}
+	}
+	edge := s.hoursThrough.FirstMinute()
+	for u, m := range s.sampled {
+		if m < edge {
+			delete(s.sampledFrom, u)
+		} else {
+			s.sampledFrom[u] = max(s.sampledFrom[u], edge)
+		}
+	}
+}
+
+// touch adds the classified hours that facts and late samples touch: those closed before this block, and open ones that
+// the last cut classified, since what it put may have to be taken back from a unit that is not leased any more. A late
+// sample at an hour's edge also touches its neighbour, whose inferred seconds it may change.
+func (p *plan) touch(closed span.Hour, w *work) {
+	s := p.state
+	limit := max(closed.Start(), s.cutAt)
+	add := func(u occupancy.Unit, in span.Span) {
+		in = in.Intersect(span.Span{From: 0, To: limit})
 		for h := in.From.Hour(); h.Start() < in.To; h++ {
-			tasks[UnitHour{u, h}] = true
+			p.tasks[unitHour{u, h}] = true
 		}
 	}
 	for _, t := range w.touched {
-		touch(s.unit(t.Unit), t.Span)
+		add(t.Unit, t.Span)
 	}
-	late := w.late.Keys()
-	if len(late) == 0 {
-		return
-	}
-	placed := s.unitsByNode()
-	for _, k := range late {
+	for _, k := range w.late.Keys() {
 		around := span.Span{From: k.Minute.Start() - BridgeSeconds, To: k.Minute.End() + BridgeSeconds}
 		if k.Device != "" {
-			touch(s.unit(occupancy.Unit{Device: k.Device}), around)
+			add(occupancy.Unit{Device: k.Device}, around)
 			continue
 		}
-		for _, u := range placed[k.Node] { // a node's late word can make its silent devices ghosts
-			touch(u, around)
+		for _, u := range s.classifier.book.Placed(k.Node) { // a node's late word can make its silent devices ghosts
+			add(u, around)
 		}
 	}
 }
 
-// unitsByNode lists the devices that leases place on each node.
-func (s *State) unitsByNode() map[string][]Unit {
-	placed := map[string][]Unit{}
-	known := map[occupancy.Unit]bool{}
-	s.classifier.book.Leases(func(l *occupancy.Lease) {
-		for _, tr := range l.Tranches {
-			if !known[tr.Unit] && tr.Node != "" {
-				known[tr.Unit] = true
-				placed[tr.Node] = append(placed[tr.Node], s.unit(tr.Unit))
+// cut adds the open hours up to now.
+func (p *plan) cut() {
+	s := p.state
+	units := s.unitsFrom(s.hoursThrough)
+	for h := s.hoursThrough; h.Start() < s.at; h++ {
+		for _, u := range units {
+			if s.concerns(u, h) {
+				p.tasks[unitHour{u, h}] = true
 			}
 		}
-	})
-	return placed
+	}
 }
 
-// unit names an occupancy unit with its node: the one its leases state, else the one it was sampled on.
-func (s *State) unit(u occupancy.Unit) Unit {
-	node := s.classifier.book.Node(u)
-	if node == "" {
-		node = s.nodes[u.Device]
+// unit names an occupancy unit in an hour with its node: the one its leases state.
+func (s *State) unit(u occupancy.Unit, h span.Hour) Unit {
+	out := Unit{Device: u.Device, Lease: u.Lease}
+	if u.Device != "" {
+		out.Node = s.classifier.book.Node(u, h.End())
 	}
-	return Unit{Node: node, Device: u.Device, Lease: u.Lease}
+	return out
 }
 
 // unitsFrom lists the units that may be leased or were sampled at or after an hour's start.
-func (s *State) unitsFrom(h span.Hour) []Unit {
-	var out []Unit
-	for _, u := range s.classifier.book.Live(h.Start()) {
-		out = append(out, s.unit(u))
-	}
+func (s *State) unitsFrom(h span.Hour) []occupancy.Unit {
+	out := s.classifier.book.Live(h.Start())
 	known := make(map[string]bool, len(out))
 	for _, u := range out {
 		known[u.Device] = true
 	}
 	for u, m := range s.sampled {
 		if u.Device != "" && !known[u.Device] && m >= h.FirstMinute() {
-			out = append(out, s.unit(occupancy.Unit{Device: u.Device}))
+			out = append(out, occupancy.Unit{Device: u.Device})
 		}
 	}
 	return out
 }
 
 // interest is the range of hours [from, to) in which a unit was held or sampled.
-func (s *State) interest(u Unit) (from, to span.Hour) {
-	if e := s.classifier.book.Extent(occupancy.Unit{Device: u.Device, Lease: u.Lease}); !e.Empty() {
+func (s *State) interest(u occupancy.Unit) (from, to span.Hour) {
+	if e := s.classifier.book.Extent(u); !e.Empty() {
 		from, to = e.From.Hour(), e.To.Hour()+1
 	} else {
 		from = span.Open.Hour()
 	}
-	if first, ok := s.sampledFrom[Unit{Device: u.Device}]; ok && u.Device != "" {
-		from, to = min(from, first.Hour()), max(to, s.sampled[Unit{Device: u.Device}].Hour()+1)
+	device := Unit{Device: u.Device}
+	if first, ok := s.sampledFrom[device]; ok && u.Device != "" {
+		from, to = min(from, first.Hour()), max(to, s.sampled[device].Hour()+1)
 	}
 	return from, to
 }
 
 // concerns tells whether anything can come out of a unit's hour.
-func (s *State) concerns(u Unit, h span.Hour) bool {
+func (s *State) concerns(u occupancy.Unit, h span.Hour) bool {
 	c := &s.classifier
-	unit := occupancy.Unit{Device: u.Device, Lease: u.Lease}
-	c.tranches = c.book.On(c.tranches[:0], unit, h.Span())
-	return len(c.tranches) > 0 || s.covered(u, h) || len(c.book.Ended(unit, h.Span())) > 0
+	c.tranches = c.book.On(c.tranches[:0], u, h.Span())
+	return len(c.tranches) > 0 || u.Device != "" && s.sampled[Unit{Device: u.Device}] >= h.FirstMinute() || len(c.book.Ended(u, h.Span())) > 0
 }
 
 // covered tells whether samples of the unit or its node may lie in the hour.

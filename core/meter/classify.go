@@ -89,58 +89,48 @@ func (c *classifier) findEdges(within span.Span) {
 
 // segment keys a stretch in which nothing changes, giving the device out in order of tranche, and returns the
 // milli-seconds keyed.
-func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[Entry]Amounts) int64 {
+func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[Entry]Amounts) (keyed int64) {
 	room := int64(fact.WholeShareMilli)
-	var keyed int64
-	var measured, inferred, missing int64
-	counted := false
+	var each Amounts // of one milli
 	for i := range c.tranches {
 		tr := &c.tranches[i]
 		if !tr.Span.Contains(s.From) {
 			continue
 		}
-		if !counted {
-			measured, inferred, missing = cov.of(s)
-			counted = true
+		if each.Quantity == 0 {
+			each = cov.of(s)
 		}
 		granted := tr.Milli
 		if uh.Unit.Device != "" {
 			granted = min(granted, room)
 			room -= granted
 		}
-		key := c.key(tr.Lease, s.From)
-		for _, part := range [2]struct {
-			milli int64
-			key   ChargeKey
-		}{{granted, key}, {tr.Milli - granted, overlapping(key, tr.Lease, s.From)}} {
-			if part.milli == 0 {
-				continue
-			}
-			e := Entry{Lease: tr.Lease.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: part.key}
-			a := Amounts{s.Seconds() * part.milli, measured * part.milli, inferred * part.milli, missing * part.milli}
-			out[e] = out[e].Plus(a)
-			keyed += a.Quantity
-		}
+		key := c.keyAt(tr.Lease, s.From, s.From)
+		c.add(uh, tr.Lease, key, each.Times(granted), out)
+		c.add(uh, tr.Lease, overlapping(key, tr.Lease, s.From), each.Times(tr.Milli-granted), out)
+		keyed += each.Quantity * tr.Milli
 	}
 	return keyed
 }
 
 func overlapping(key ChargeKey, l *occupancy.Lease, at span.Second) ChargeKey {
 	if key.Standing == Priced {
-		key.Standing, key.Reason = Refused, ReasonOverlap
-		if waived(l, at) {
-			key.Standing = Waived
-		}
+		key.Standing, key.Reason = refusedOr(l, at), ReasonOverlap
 	}
 	return key
 }
 
-func waived(l *occupancy.Lease, at span.Second) bool {
-	return slices.ContainsFunc(l.Waivers, func(w span.Span) bool { return w.Contains(at) })
+// refusedOr is the standing of a refused second: waived where it was given away.
+func refusedOr(l *occupancy.Lease, at span.Second) Standing {
+	if slices.ContainsFunc(l.Waivers, func(w span.Span) bool { return w.Contains(at) }) {
+		return Waived
+	}
+	return Refused
 }
 
-// key names the conditions of a lease at an instant.
-func (c *classifier) key(l *occupancy.Lease, at span.Second) ChargeKey {
+// keyAt names the conditions of a lease at an instant, and whether they were waived at a second: they are one but for
+// the top-up of a start, which takes the version of the stop and belongs to the second before.
+func (c *classifier) keyAt(l *occupancy.Lease, at, second span.Second) ChargeKey {
 	st := l.Started
 	k := ChargeKey{
 		Customer: st.Customer, SKU: st.SKU, PricingMode: st.PricingMode, Region: st.Region, ServiceTier: st.ServiceTier,
@@ -154,10 +144,7 @@ func (c *classifier) key(l *occupancy.Lease, at span.Second) ChargeKey {
 		reason = c.unpriceable(v, k, at)
 	}
 	if reason != "" {
-		k.Standing, k.Reason = Refused, reason
-		if waived(l, at) {
-			k.Standing = Waived
-		}
+		k.Standing, k.Reason = refusedOr(l, second), reason
 	}
 	return k
 }
@@ -191,32 +178,56 @@ func Condition(k ChargeKey, at span.Second) price.Condition {
 
 // topUp adds what minimum and granularity charge beyond the elapsed seconds of a start: once, at the conditions of
 // its last second, in the version and period of the stop; none when the provider or a fault ended it, and no
-// minimum for a restart after a fault (page 3b, Starts).
+// minimum for a restart after a fault (page 3b, Starts). A part of the device that was refused in the last second is
+// refused here too: nobody pays for what another holds.
 func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart, out map[Entry]Amounts) {
 	if e.Start.EndedBy == fact.ByProvider || e.Start.EndedBy == fact.ByFault {
 		return
 	}
-	stop := e.Start.Span.To
+	last, stop := e.Start.LastSecond(), e.Start.Span.To
 	v, reason := c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop)
 	if reason != "" { // the contract ended with the lease: its last second still belongs to it
-		stop = e.Start.LastSecond()
+		stop = last
 		if v, reason = c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop); reason != "" {
 			return // the start's own seconds are refused with this reason already
 		}
 	}
-	elapsed := e.Start.Span.Seconds()
-	b := v.Contract.Billing
-	billable := max((elapsed+b.GranularitySeconds-1)/b.GranularitySeconds*b.GranularitySeconds, elapsed)
+	elapsed, b := e.Start.Span.Seconds(), v.Contract.Billing
+	billable := (elapsed + b.GranularitySeconds - 1) / b.GranularitySeconds * b.GranularitySeconds
 	if !e.Start.AfterFault {
 		billable = max(billable, b.MinimumSeconds)
 	}
-	if billable == elapsed {
+	key := c.keyAt(e.Lease, stop, last)
+	key.Kind = TopUp
+	refused := min(c.refused(uh.Unit, e.Lease, last), e.Milli)
+	c.add(uh, e.Lease, key, Amounts{Quantity: (billable - elapsed) * (e.Milli - refused)}, out)
+	c.add(uh, e.Lease, overlapping(key, e.Lease, last), Amounts{Quantity: (billable - elapsed) * refused}, out)
+}
+
+// refused is the part of a unit that a lease holds at a second and that was given to others before, in milli.
+func (c *classifier) refused(u Unit, l *occupancy.Lease, at span.Second) (milli int64) {
+	room := int64(fact.WholeShareMilli)
+	for i := range c.tranches {
+		tr := &c.tranches[i]
+		if u.Device == "" || !tr.Span.Contains(at) {
+			continue
+		}
+		granted := min(tr.Milli, room)
+		room -= granted
+		if tr.Lease == l {
+			milli += tr.Milli - granted
+		}
+	}
+	return milli
+}
+
+// add puts an amount under its entry.
+func (c *classifier) add(uh UnitHour, l *occupancy.Lease, key ChargeKey, a Amounts, out map[Entry]Amounts) {
+	if a.IsZero() {
 		return
 	}
-	key := c.key(e.Lease, stop)
-	key.Kind = TopUp
-	entry := Entry{Lease: e.Lease.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: key}
-	out[entry] = out[entry].Plus(Amounts{Quantity: (billable - elapsed) * e.Milli})
+	e := Entry{Lease: l.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: key}
+	out[e] = out[e].Plus(a)
 }
 
 // deviceSeconds counts what samples say against what is leased, whoever leases it.
@@ -235,7 +246,7 @@ func (c *classifier) deviceSeconds(within span.Span, cov *coverage) DeviceSecond
 			continue
 		}
 		d.SeenUnleased += seen
-		d.Leak += cov.count(&cov.busy, s)
+		d.Leak += cov.busy(s)
 	}
 	return d
 }

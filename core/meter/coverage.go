@@ -18,7 +18,7 @@ type coverage struct {
 	seen     [60]span.SecondMask
 	inferred [60]span.SecondMask
 	unseen   [60]span.SecondMask // the node spoke and the device was neither seen nor inferred
-	busy     [60]span.SecondMask // seen above LeakBusyPercent
+	minutes  [60]*usage.Minute   // nil where nothing is known
 }
 
 // minuteView gives what is known of a device's minute, or nil. The device "" is its node.
@@ -31,8 +31,7 @@ func cover(device string, hour span.Hour, view minuteView) *coverage {
 	known := false
 	for k := range 60 {
 		if m := view(device, first+span.Minute(k)); m != nil {
-			c.seen[k] = m.Seen
-			c.busy[k] = busyMask(m)
+			c.seen[k], c.minutes[k] = m.Seen, m
 			known = true
 		}
 		if n := view("", first+span.Minute(k)); n != nil {
@@ -50,17 +49,23 @@ func cover(device string, hour span.Hour, view minuteView) *coverage {
 	return c
 }
 
-func busyMask(m *usage.Minute) span.SecondMask {
-	var busy span.SecondMask
-	m.Seen.Each(func(i int) {
-		if v := m.Busy[i]; v != usage.BusyUnknown && v > LeakBusyPercent {
-			busy |= span.Bit(i)
+// busy is the number of seconds of s above LeakBusyPercent.
+func (c *coverage) busy(s span.Span) (n int64) {
+	for m := s.From.Minute(); m.Start() < s.To; m++ {
+		minute := c.minutes[m-c.hour.FirstMinute()]
+		if minute == nil {
+			continue
 		}
-	})
-	return busy
+		(minute.Seen & span.MaskOf(m, s)).Each(func(i int) {
+			if v := minute.Busy[i]; v != usage.BusyUnknown && v > LeakBusyPercent {
+				n++
+			}
+		})
+	}
+	return n
 }
 
-// infer walks the seen seconds from ten before the hour to ten after it; the gap between two of one run is
+// infer walks the stretches of seen seconds from ten before the hour to ten after it; the gap between two of one run is
 // inferred as far as both lie within BridgeSeconds of it.
 func (c *coverage) infer(device string, view minuteView) {
 	var last span.Second
@@ -71,13 +76,16 @@ func (c *coverage) infer(device string, view minuteView) {
 		if minute == nil {
 			continue
 		}
-		minute.Seen.Each(func(i int) {
-			at := m.Start() + span.Second(i)
-			if lastMinute != nil && at > last+1 && lastMinute.SameRun(int(last-last.Minute().Start()), minute, i) {
+		for rest := minute.Seen; rest != 0; {
+			from := rest.First()
+			length := (^(rest >> from)).First()
+			at := m.Start() + span.Second(from)
+			if lastMinute != nil && at > last+1 && lastMinute.SameRun(int(last-last.Minute().Start()), minute, from) {
 				c.bridge(last, at)
 			}
-			last, lastMinute = at, minute
-		})
+			last, lastMinute = at+span.Second(length)-1, minute
+			rest &^= (span.Bit(length) - 1) << from
+		}
 	}
 }
 
@@ -105,10 +113,11 @@ func (c *coverage) count(masks *[60]span.SecondMask, s span.Span) int64 {
 }
 
 // of splits the seconds of s into measured, inferred and missing.
-func (c *coverage) of(s span.Span) (measured, inferred, missing int64) {
-	if c == nil {
-		return 0, 0, s.Seconds()
+func (c *coverage) of(s span.Span) Amounts {
+	a := Amounts{Quantity: s.Seconds()}
+	if c != nil {
+		a.Measured, a.Inferred = c.count(&c.seen, s), c.count(&c.inferred, s)
 	}
-	measured, inferred = c.count(&c.seen, s), c.count(&c.inferred, s)
-	return measured, inferred, s.Seconds() - measured - inferred
+	a.Missing = a.Quantity - a.Measured - a.Inferred
+	return a
 }

@@ -19,7 +19,7 @@ func (s *State) Finish(r Reads) Outcome {
 	s.work = nil
 	out := Outcome{Block: w.block}
 	out.Rows = s.closeMinutes(w, r.Rows)
-	view := s.view(r.Rows, out.Rows)
+	view := s.view(w, r.Rows, out.Rows)
 	standing := index(r)
 	for _, t := range w.hours {
 		// An open hour outside a cut is there because a cut may have classified it. After a restart it is not known which cut
@@ -42,18 +42,21 @@ func (s *State) Finish(r Reads) Outcome {
 
 // closeMinutes turns minutes that are over into rows, and late pieces into the rows they add to what stands.
 func (s *State) closeMinutes(w *work, stored []usage.Row) []usage.Row {
+	var rows []usage.Row
+	if w.closing { // else nothing open is over
+		for _, k := range s.open.Keys() {
+			if k.Minute < s.minutesThrough {
+				w.conflicts(s.open.Conflicts(k, nil))
+			}
+		}
+		rows = s.open.CloseBefore(s.minutesThrough)
+	}
 	standing := map[usage.Key][]usage.Row{}
 	for _, r := range stored {
 		if k := (usage.Key{Node: r.Node, Device: r.Device, Minute: r.Minute}); w.late.Holds(k) {
 			standing[k] = append(standing[k], r)
 		}
 	}
-	for _, k := range s.open.Keys() {
-		if k.Minute < s.minutesThrough {
-			w.conflicts(s.open.Conflicts(k, nil))
-		}
-	}
-	rows := s.open.CloseBefore(s.minutesThrough)
 	for _, k := range w.late.Keys() {
 		w.conflicts(w.late.Conflicts(k, standing[k]))
 		rows = append(rows, w.late.Rows(k, standing[k])...)
@@ -75,8 +78,9 @@ func (w *work) conflicts(list []usage.Conflict) {
 	}
 }
 
-// view merges stored rows, new rows and open pieces into minutes. It is the only way samples reach an hour.
-func (s *State) view(stored, fresh []usage.Row) func(node string) minuteView {
+// view merges stored rows, new rows and open pieces into minutes. It is the only way samples reach an hour. Open pieces
+// count only where an hour reaches into open minutes, as at a cut: most blocks leave them alone.
+func (s *State) view(w *work, stored, fresh []usage.Row) func(node string) minuteView {
 	type key struct {
 		node, device string
 		minute       span.Minute
@@ -100,10 +104,12 @@ func (s *State) view(stored, fresh []usage.Row) func(node string) minuteView {
 	for i := range fresh {
 		add(&fresh[i])
 	}
-	for _, k := range s.open.Keys() {
-		rows := s.open.Rows(k, nil)
-		for i := range rows {
-			add(&rows[i])
+	if n := len(w.hours); n > 0 && w.hours[n-1].Hour.FirstMinute()+60 >= s.minutesThrough {
+		for _, k := range s.open.Keys() {
+			rows := s.open.Rows(k, nil)
+			for i := range rows {
+				add(&rows[i])
+			}
 		}
 	}
 	return func(node string) minuteView {
@@ -210,31 +216,20 @@ func (s *State) classifyTask(t task, view func(node string) minuteView, stands m
 }
 
 // Totals counts, from occupancy alone, what each contract's leases hold in each of its periods up to now: the left
-// side of conservation. It shares no arithmetic with the hours: whole spans, not masks.
+// side of conservation. It shares no arithmetic with the hours: whole spans, not masks. A lease whose assertions fail
+// is left out, so that conservation blocks its contract and no other.
 func (s *State) Totals() []fact.Total {
-	type key struct {
-		contract string
-		period   span.Second
-	}
-	sums := map[key]*fact.Total{}
-	c := &s.classifier
-	c.book.Leases(func(l *occupancy.Lease) {
-		for _, tr := range l.Tranches {
-			in := tr.Span.Intersect(span.Span{From: 0, To: s.at})
-			for from := in.From; from < in.To; {
-				v, reason := c.contracts.Resolve(l.Started.Contract, l.Started.Customer, from)
-				to := c.nextEdge(l, span.Span{From: from, To: in.To})
-				if reason == "" {
-					period := v.Contract.Period(from).Span
-					to = min(to, period.To)
-					k := key{v.Contract.ID, period.From}
-					if sums[k] == nil {
-						sums[k] = &fact.Total{Contract: k.contract, Customer: v.Contract.Customer, PeriodStart: k.period}
-					}
-					sums[k].LeasedMilliGPUSeconds += int64(to-from) * tr.Milli
-				}
-				from = to
+	sums := map[periodKey]*fact.Total{}
+	s.classifier.book.Leases(func(l *occupancy.Lease) {
+		own := map[periodKey]int64{}
+		if must.Catch(func() { s.total(l, own) }) != nil {
+			return
+		}
+		for k, milliSeconds := range own {
+			if sums[k] == nil {
+				sums[k] = &fact.Total{Contract: k.contract, Customer: l.Started.Customer, PeriodStart: k.start}
 			}
+			sums[k].LeasedMilliGPUSeconds += milliSeconds
 		}
 	})
 	out := make([]fact.Total, 0, len(sums))
@@ -245,6 +240,29 @@ func (s *State) Totals() []fact.Total {
 		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
 	})
 	return out
+}
+
+type periodKey struct {
+	contract string
+	start    span.Second
+}
+
+// total adds up one lease.
+func (s *State) total(l *occupancy.Lease, sums map[periodKey]int64) {
+	c := &s.classifier
+	for _, tr := range l.Tranches {
+		in := tr.Span.Intersect(span.Span{From: 0, To: s.at})
+		for in.From < in.To {
+			v, reason := c.contracts.Resolve(l.Started.Contract, l.Started.Customer, in.From)
+			to := c.nextEdge(l, in)
+			if reason == "" {
+				period := v.Contract.Period(in.From).Span
+				to = min(to, period.To)
+				sums[periodKey{v.Contract.ID, period.From}] += int64(to-in.From) * tr.Milli
+			}
+			in.From = to
+		}
+	}
 }
 
 // nextEdge is the first instant after s.From at which another contract or version may hold, or s.To.

@@ -58,6 +58,11 @@ func (a Amounts) Minus(b Amounts) Amounts {
 	return Amounts{a.Quantity - b.Quantity, a.Measured - b.Measured, a.Inferred - b.Inferred, a.Missing - b.Missing}
 }
 
+// Times multiplies by a share.
+func (a Amounts) Times(milli int64) Amounts {
+	return Amounts{a.Quantity * milli, a.Measured * milli, a.Inferred * milli, a.Missing * milli}
+}
+
 // IsZero tells whether nothing is left.
 func (a Amounts) IsZero() bool { return a == Amounts{} }
 

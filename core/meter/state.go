@@ -1,6 +1,8 @@
 package meter
 
 import (
+	"slices"
+
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/must"
@@ -25,8 +27,7 @@ type State struct {
 	at             span.Second // T of the last block
 	minutesThrough span.Minute // minutes before this one are closed: their samples are late
 	hoursThrough   span.Hour   // hours before this one are classified
-	begun          bool        // a block was taken: before it, nothing was closed
-	cutAt          span.Second // hours that began before were perhaps classified by a cut: something may stand
+	cutAt          span.Second // time of the last cut: hours that began before it are classified, so something may stand
 	keys           map[string]fact.Hash
 	problems       map[string][]Refusal // standing refusals by lease or contract
 	open           *usage.Assembly
@@ -66,12 +67,13 @@ func (s *State) UsageFloor(block uint64) uint64 { return s.open.Floor(block) }
 // and the last minute stored per device and node. Nothing is emitted: the rows are in the tables.
 func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessage, sampled map[Unit]span.Minute) {
 	for _, f := range facts {
-		if s.fresh(f) {
+		if _, known := s.keys[f.Key]; !known {
+			s.keys[f.Key] = f.Hash
 			s.takeFact(f, nil)
+			s.recallCut(f, at)
 		}
 	}
 	s.advance(at)
-	s.begun, s.cutAt = true, at
 	for u, m := range sampled {
 		s.note(u.Node, u.Device, m)
 		s.note(u.Node, u.Device, min(m, s.hoursThrough.FirstMinute()))
@@ -116,13 +118,15 @@ func (s *State) advance(at span.Second) {
 	s.hoursThrough = max(s.hoursThrough, (at - HourDelaySeconds).Hour())
 }
 
-// fresh tells whether the fact was not met before; the same key again is a repeat whatever its hash.
-func (s *State) fresh(f fact.Fact) bool {
-	if _, known := s.keys[f.Key]; known {
-		return false
+// recallCut finds the time of the last cut in a restore: its done fact says it; one not known to be done is the last
+// block's.
+func (s *State) recallCut(f fact.Fact, at span.Second) {
+	switch b := f.Body.(type) {
+	case *fact.CutRequested:
+		s.cutAt = at
+	case *fact.CutDone:
+		s.cutAt = b.At
 	}
-	s.keys[f.Key] = f.Hash
-	return true
 }
 
 // takeFact folds one fact and adds the units and spans it touches to w, which is nil while restoring.
@@ -147,25 +151,12 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 	}
 }
 
-// touchLeases touches everything that a changed contract may price from its first difference on.
+// touchLeases touches everything that a changed contract may price from its first difference on; also the second before,
+// whose top-up takes the version of the stop.
 func (s *State) touchLeases(c contract.Changed, w *work) {
 	s.classifier.book.Leases(func(l *occupancy.Lease) {
-		if l.Started == nil || l.Started.Contract != c.Contract && l.Started.Customer != c.Customer {
-			return
-		}
-		for _, tr := range l.Tranches {
-			if in := tr.Span.Intersect(span.Span{From: c.From, To: span.Open}); !in.Empty() {
-				w.touched = append(w.touched, occupancy.Touched{Unit: tr.Unit, Span: in})
-			}
-		}
-		for _, st := range l.Starts {
-			if st.Span.To == span.Open || st.Span.To < c.From {
-				continue
-			}
-			for _, h := range st.Last {
-				at := st.LastSecond()
-				w.touched = append(w.touched, occupancy.Touched{Unit: h.Unit, Span: span.Span{From: at, To: at + 1}})
-			}
+		if l.Started != nil && (l.Started.Contract == c.Contract || l.Started.Contract == "" && l.Started.Customer == c.Customer) {
+			w.touched = append(w.touched, l.Within(span.Span{From: max(c.From, 1) - 1, To: span.Open})...)
 		}
 	})
 }
@@ -209,11 +200,7 @@ func (s *State) replaceProblems(subject string, now []Refusal, w *work) {
 // refuse adds those of list that are not in other, with the delta.
 func (w *work) refuse(list, other []Refusal, delta int64) {
 	for _, r := range list {
-		found := false
-		for _, o := range other {
-			found = found || r == o
-		}
-		if !found {
+		if !slices.Contains(other, r) {
 			r.Delta = delta
 			w.refusals = append(w.refusals, r)
 		}

@@ -17,18 +17,29 @@ type Lease struct {
 	Problems []Problem
 	Waivers  []span.Span // refused time that was given away
 	facts    []fact.Fact
+	units    []Unit // in which the book holds it
 }
 
 // Book holds every lease, by lease and by unit.
 type Book struct {
 	leases map[string]*Lease
-	units  map[Unit][]*Lease // in order of lease id
-	live   map[Unit]bool     // units with a tranche that is not over, see Retire
+	units  map[Unit][]holder // in order of (span.From, lease id)
+	live   map[Unit]bool     // units with something that is not over, see Live
+	nodes  map[string][]Unit // devices that a lease ever placed on the node
+}
+
+// holder is what one lease holds of one unit.
+type holder struct {
+	lease    *Lease
+	tranches []Tranche
+	ended    []EndedStart
+	span     span.Span   // the smallest that holds the tranches and the last seconds of the ended starts
+	until    span.Second // the latest end of this holder and all before it: where a search may stop
 }
 
 // NewBook is an empty book.
 func NewBook() *Book {
-	return &Book{leases: map[string]*Lease{}, units: map[Unit][]*Lease{}, live: map[Unit]bool{}}
+	return &Book{leases: map[string]*Lease{}, units: map[Unit][]holder{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}}
 }
 
 // Touched is a unit and the span in which what is held of it, or can be billed of it, changed.
@@ -42,13 +53,31 @@ type Touched struct {
 func (b *Book) Apply(f fact.Fact) []Touched {
 	l := b.lease(f.Body.Entity())
 	if w, ok := f.Body.(*fact.RefusalWaived); ok {
-		l.Waivers = append(l.Waivers, span.Span{From: w.From, To: w.To})
-		return touch(l.Tranches, span.Span{From: w.From, To: w.To})
+		in := span.Span{From: w.From, To: w.To}
+		l.Waivers = append(l.Waivers, in)
+		return l.Within(in)
 	}
 	l.facts = append(l.facts, f)
 	before, starts := l.Tranches, l.Starts
-	b.refold(l)
+	l.refold()
+	b.place(l)
 	return append(differences(before, l.Tranches), startDifferences(starts, l.Starts)...)
+}
+
+// Within lists what of the lease lies in s: parts of tranches, and last seconds of ended starts, where their top-up is.
+func (l *Lease) Within(s span.Span) []Touched {
+	var out []Touched
+	for i := range l.Tranches {
+		if in := l.Tranches[i].Span.Intersect(s); !in.Empty() {
+			out = append(out, Touched{l.Tranches[i].Unit, in})
+		}
+	}
+	for i := range l.Starts {
+		if st := &l.Starts[i]; st.Span.To != span.Open && s.Contains(st.LastSecond()) {
+			out = st.touch(out)
+		}
+	}
+	return out
 }
 
 func (b *Book) lease(id string) *Lease {
@@ -61,7 +90,7 @@ func (b *Book) lease(id string) *Lease {
 }
 
 // refold computes the lease anew from its facts: few facts, and order of arrival cannot matter.
-func (b *Book) refold(l *Lease) {
+func (l *Lease) refold() {
 	l.Started = nil
 	var first uint64
 	for _, f := range l.facts { // of two starts the first in the log is the lease's
@@ -73,23 +102,83 @@ func (b *Book) refold(l *Lease) {
 	t.fold(l.facts)
 	t.tranches = slices.DeleteFunc(t.tranches, func(tr Tranche) bool { return tr.Span.Empty() })
 	l.Tranches, l.Starts, l.Problems = t.tranches, t.starts, t.problems
+}
+
+// place puts what the lease holds now into its units.
+func (b *Book) place(l *Lease) {
+	for _, u := range l.units {
+		at := len(b.units[u]) - 1
+		for b.units[u][at].lease != l {
+			at--
+		}
+		b.setHolders(u, slices.Delete(b.units[u], at, at+1), at)
+	}
+	l.units = l.units[:0]
+	held := map[Unit]*holder{}
+	in := func(u Unit) *holder {
+		if held[u] == nil {
+			held[u] = &holder{lease: l, span: span.Span{From: span.Open}}
+			l.units = append(l.units, u)
+		}
+		return held[u]
+	}
 	for _, tr := range l.Tranches {
-		b.index(tr.Unit, l)
+		h := in(tr.Unit)
+		h.tranches = append(h.tranches, tr)
+		h.reach(tr.Span)
+		if tr.Node != "" && !slices.Contains(b.nodes[tr.Node], tr.Unit) {
+			b.nodes[tr.Node] = append(b.nodes[tr.Node], tr.Unit)
+		}
 	}
 	for _, s := range l.Starts {
-		for _, h := range s.Last {
-			b.index(h.Unit, l)
+		for _, last := range s.Last {
+			h := in(last.Unit)
+			h.ended = append(h.ended, EndedStart{Lease: l, Start: s, Milli: last.Milli})
+			h.reach(second(s.LastSecond()))
+		}
+	}
+	for _, u := range l.units {
+		h := *held[u]
+		at, _ := slices.BinarySearchFunc(b.units[u], h, func(a, c holder) int {
+			return cmp.Or(cmp.Compare(a.span.From, c.span.From), cmp.Compare(a.lease.ID, c.lease.ID))
+		})
+		b.setHolders(u, slices.Insert(b.units[u], at, h), at)
+		b.live[u] = true
+	}
+}
+
+func (h *holder) reach(s span.Span) {
+	h.span = span.Span{From: min(h.span.From, s.From), To: max(h.span.To, s.To)}
+}
+
+// setHolders keeps a unit's holders, which changed from an index on.
+func (b *Book) setHolders(u Unit, list []holder, changed int) {
+	if len(list) == 0 {
+		delete(b.units, u)
+		return
+	}
+	for i := changed; i < len(list); i++ {
+		list[i].until = list[i].span.To
+		if i > 0 {
+			list[i].until = max(list[i].until, list[i-1].until)
+		}
+	}
+	b.units[u] = list
+}
+
+// each calls f for the holders of a unit that reach into s, the latest first. It looks at few others, however many
+// leases the device had.
+func (b *Book) each(u Unit, s span.Span, f func(*holder)) {
+	list := b.units[u]
+	i, _ := slices.BinarySearchFunc(list, s.To, func(h holder, to span.Second) int { return cmp.Compare(h.span.From, to) })
+	for i--; i >= 0 && list[i].until > s.From; i-- {
+		if list[i].span.Overlaps(s) {
+			f(&list[i])
 		}
 	}
 }
 
-func (b *Book) index(u Unit, l *Lease) {
-	b.live[u] = true
-	at, found := slices.BinarySearchFunc(b.units[u], l.ID, func(e *Lease, id string) int { return cmp.Compare(e.ID, id) })
-	if !found {
-		b.units[u] = slices.Insert(b.units[u], at, l)
-	}
-}
+func second(at span.Second) span.Span { return span.Span{From: at, To: at + 1} }
 
 // Lease is the lease of that id, or nil.
 func (b *Book) Lease(id string) *Lease { return b.leases[id] }
@@ -110,13 +199,13 @@ func (b *Book) Leases(f func(*Lease)) {
 // is given out.
 func (b *Book) On(dst []Tranche, u Unit, s span.Span) []Tranche {
 	from := len(dst)
-	for _, l := range b.units[u] {
-		for i := range l.Tranches {
-			if tr := &l.Tranches[i]; tr.Unit == u && tr.Span.Overlaps(s) {
-				dst = append(dst, *tr)
+	b.each(u, s, func(h *holder) {
+		for i := range h.tranches {
+			if h.tranches[i].Span.Overlaps(s) {
+				dst = append(dst, h.tranches[i])
 			}
 		}
-	}
+	})
 	slices.SortStableFunc(dst[from:], func(a, c Tranche) int {
 		return cmp.Or(cmp.Compare(a.Began, c.Began), cmp.Compare(a.Seq, c.Seq), cmp.Compare(a.Lease.ID, c.Lease.ID))
 	})
@@ -136,59 +225,48 @@ func (s Start) LastSecond() span.Second { return max(s.Span.From, s.Span.To-1) }
 // Ended lists the starts whose last second lies in s on the unit.
 func (b *Book) Ended(u Unit, s span.Span) []EndedStart {
 	var out []EndedStart
-	for _, l := range b.units[u] {
-		for _, st := range l.Starts {
-			if st.Span.To == span.Open || !s.Contains(st.LastSecond()) {
-				continue
-			}
-			for _, h := range st.Last {
-				if h.Unit == u {
-					out = append(out, EndedStart{Lease: l, Start: st, Milli: h.Milli})
-				}
+	b.each(u, s, func(h *holder) {
+		for i := range h.ended {
+			if s.Contains(h.ended[i].Start.LastSecond()) {
+				out = append(out, h.ended[i])
 			}
 		}
-	}
+	})
 	return out
 }
 
-// Node is the node that leases name for the unit, or "".
-func (b *Book) Node(u Unit) string {
-	for _, l := range b.units[u] {
-		for i := range l.Tranches {
-			if l.Tranches[i].Unit == u {
-				return l.Tranches[i].Node
+// Node is the node on which leases placed the unit last before to, or "".
+func (b *Book) Node(u Unit, to span.Second) string {
+	node, from := "", span.Second(-1)
+	b.each(u, span.Span{From: -1, To: to}, func(h *holder) {
+		for i := range h.tranches {
+			if tr := &h.tranches[i]; from < tr.Span.From && tr.Span.From < to {
+				node, from = tr.Node, tr.Span.From
 			}
 		}
-	}
-	return ""
+	})
+	return node
 }
+
+// Placed lists the devices that leases ever placed on a node.
+func (b *Book) Placed(node string) []Unit { return b.nodes[node] }
 
 // Extent is the smallest span that holds everything ever held of the unit and every start's last second; Empty when
 // there is nothing.
 func (b *Book) Extent(u Unit) span.Span {
-	e := span.Span{From: span.Open}
-	add := func(s span.Span) { e = span.Span{From: min(e.From, s.From), To: max(e.To, s.To)} }
-	for _, l := range b.units[u] {
-		for i := range l.Tranches {
-			if l.Tranches[i].Unit == u {
-				add(l.Tranches[i].Span)
-			}
-		}
-		for _, s := range l.Starts {
-			if s.Span.To != span.Open {
-				add(span.Span{From: s.LastSecond(), To: s.LastSecond() + 1})
-			}
-		}
+	list := b.units[u]
+	if len(list) == 0 {
+		return span.Span{}
 	}
-	return e
+	return span.Span{From: list[0].span.From, To: list[len(list)-1].until}
 }
 
-// Live lists, in a fixed order, the units that may hold something at or after from, and forgets those that cannot:
-// their tranches ended before. A later fact brings a unit back.
+// Live lists, in a fixed order, the units that hold something at or after from, and forgets the others. A later fact
+// brings a unit back.
 func (b *Book) Live(from span.Second) []Unit {
 	out := make([]Unit, 0, len(b.live))
 	for u := range b.live {
-		if b.over(u, from) {
+		if b.Extent(u).To <= from {
 			delete(b.live, u)
 			continue
 		}
@@ -198,51 +276,27 @@ func (b *Book) Live(from span.Second) []Unit {
 	return out
 }
 
-func (b *Book) over(u Unit, from span.Second) bool {
-	for _, l := range b.units[u] {
-		for i := range l.Tranches {
-			if l.Tranches[i].Unit == u && l.Tranches[i].Span.To > from {
-				return false
-			}
-		}
-		for _, s := range l.Starts {
-			if s.Span.To == span.Open || s.LastSecond() >= from {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// Problems lists every fact that could not be taken, in order of lease.
-func (b *Book) Problems(f func(*Lease, Problem)) {
-	b.Leases(func(l *Lease) {
-		for _, p := range l.Problems {
-			f(l, p)
-		}
-	})
-}
-
-// differences lists the units and spans in which two versions of a lease's tranches differ.
+// differences lists the units and spans in which two versions of a lease's tranches differ. Of a tranche that only
+// moved its end, the moved part is touched.
 func differences(before, after []Tranche) []Touched {
-	var out []Touched
-	out = append(out, missing(before, after)...)
-	return append(out, missing(after, before)...)
+	return missing(missing(nil, before, after), after, before)
 }
 
-// missing lists what of a has no equal in b. Of a tranche that only moved its end, the moved part is touched.
-func missing(a, b []Tranche) []Touched {
-	var out []Touched
-	for _, x := range a {
-		rest := x.Span
-		for _, y := range b {
-			if x.Unit != y.Unit || x.Milli != y.Milli || x.Began != y.Began || x.Seq != y.Seq || x.Span.From != y.Span.From {
-				continue
-			}
-			rest.From = max(rest.From, min(x.Span.To, y.Span.To))
+func missing(out []Touched, a, b []Tranche) []Touched {
+	equal := make(map[Tranche]span.Second, len(b)) // the tranche without its end, and its end
+	for _, tr := range b {
+		to := tr.Span.To
+		tr.Span.To = 0
+		equal[tr] = to
+	}
+	for _, tr := range a {
+		rest := tr.Span
+		tr.Span.To = 0
+		if to, ok := equal[tr]; ok {
+			rest.From = max(rest.From, min(rest.To, to))
 		}
 		if !rest.Empty() {
-			out = append(out, Touched{x.Unit, rest})
+			out = append(out, Touched{tr.Unit, rest})
 		}
 	}
 	return out
@@ -251,23 +305,26 @@ func missing(a, b []Tranche) []Touched {
 // startDifferences touches the last second of every start that ended, or ended otherwise than before: its top-up.
 func startDifferences(before, after []Start) []Touched {
 	var out []Touched
-	for _, s := range append(slices.Clone(before), after...) {
-		if s.Span.To == span.Open {
-			continue
-		}
-		for _, h := range s.Last {
-			out = append(out, Touched{h.Unit, span.Span{From: s.LastSecond(), To: s.LastSecond() + 1}})
+	same := 0
+	for same < min(len(before), len(after)) && before[same].equal(&after[same]) {
+		same++
+	}
+	for _, list := range [2][]Start{before[same:], after[same:]} {
+		for i := range list {
+			out = list[i].touch(out)
 		}
 	}
 	return out
 }
 
-func touch(tranches []Tranche, s span.Span) []Touched {
-	var out []Touched
-	for _, tr := range tranches {
-		if in := tr.Span.Intersect(s); !in.Empty() {
-			out = append(out, Touched{tr.Unit, in})
-		}
+func (s *Start) equal(o *Start) bool {
+	return s.Span == o.Span && s.EndedBy == o.EndedBy && s.AfterFault == o.AfterFault && slices.Equal(s.Last, o.Last)
+}
+
+// touch appends the start's last second on every unit it held; nothing while it is open.
+func (s *Start) touch(out []Touched) []Touched {
+	for _, h := range s.Last {
+		out = append(out, Touched{h.Unit, second(s.LastSecond())})
 	}
 	return out
 }

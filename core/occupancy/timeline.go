@@ -32,7 +32,7 @@ type Start struct {
 	EndedBy fact.EndedBy
 	// AfterFault: the start before this one ended by a fault, so this one has no minimum (page 3b, Starts).
 	AfterFault bool
-	Last       []Holding // what was held in the last second, or at the instant of a start of length 0
+	Last       []Holding // once ended: what was held in the last second, or at the instant of a start of length 0
 }
 
 // Holding is a share of a unit at an instant.
@@ -58,7 +58,7 @@ const (
 	AfterStop       = "after_stop"
 )
 
-// timeline folds one lease's facts, ordered by (instant, start first, position).
+// timeline folds one lease's facts, ordered by (instant, position).
 type timeline struct {
 	lease    *Lease
 	tranches []Tranche
@@ -70,24 +70,20 @@ type timeline struct {
 	stopped  bool
 }
 
+// ordered puts the facts in order of (instant, position), page 3b, Starts; only a start goes before everything else of
+// its instant, so that a stop that arrived first still ends a lease of no length.
 func ordered(facts []fact.Fact) []fact.Fact {
-	sorted := slices.Clone(facts)
-	slices.SortFunc(sorted, func(a, b fact.Fact) int {
-		return cmp.Or(cmp.Compare(At(a.Body), At(b.Body)), cmp.Compare(rank(a.Body), rank(b.Body)), cmp.Compare(a.Seq, b.Seq))
-	})
-	return sorted
-}
-
-// rank puts a start before everything else of its instant and a stop after it, so that a lease of no length is one.
-func rank(b fact.Body) int {
-	switch b.(type) {
-	case *fact.LeaseStarted:
-		return 0
-	case *fact.LeaseStopped:
-		return 2
-	default:
+	rank := func(f fact.Fact) int {
+		if _, ok := f.Body.(*fact.LeaseStarted); ok {
+			return 0
+		}
 		return 1
 	}
+	sorted := slices.Clone(facts)
+	slices.SortFunc(sorted, func(a, b fact.Fact) int {
+		return cmp.Or(cmp.Compare(At(a.Body), At(b.Body)), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Seq, b.Seq))
+	})
+	return sorted
 }
 
 // At is the instant a lease fact speaks of.
@@ -122,7 +118,7 @@ func (t *timeline) fold(facts []fact.Fact) {
 		case *fact.LeaseStopped:
 			if t.accepts(f) {
 				t.end(b.At, b.By)
-				t.stopped = true
+				t.stopped = b.By != fact.ByFault // what a fault ended may be restarted (page 3b, Starts)
 			}
 		}
 	}
@@ -131,25 +127,16 @@ func (t *timeline) fold(facts []fact.Fact) {
 // accepts lists a fact that has no start before it, or follows the stop.
 func (t *timeline) accepts(f fact.Fact) bool {
 	switch {
-	case t.stopped && t.restarts(f):
-		t.stopped = false
 	case t.stopped:
 		t.problem(f, AfterStop, "the lease was stopped before")
-		return false
 	case t.lease.Started != nil && At(f.Body) < t.lease.Started.At:
 		t.problem(f, StopBeforeStart, "the lease starts at "+t.lease.Started.At.String())
-		return false
 	case t.lease.Started == nil:
 		t.problem(f, UnknownLease, "no start of this lease is known")
-		return false
+	default:
+		return true
 	}
-	return true
-}
-
-// restarts tells whether the fact starts a lease again that a fault ended: such a start has no minimum.
-func (t *timeline) restarts(f fact.Fact) bool {
-	b, ok := f.Body.(*fact.LeaseStateChanged)
-	return ok && b.State == fact.Running && len(t.starts) > 0 && t.starts[len(t.starts)-1].EndedBy == fact.ByFault
+	return false
 }
 
 func (t *timeline) problem(f fact.Fact, reason, detail string) {

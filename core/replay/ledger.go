@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/meter"
@@ -15,7 +16,15 @@ type ledger struct {
 	entries  map[hourKey]map[meter.Entry]meter.Amounts
 	devices  map[hourKey]map[meter.DeviceEntry]meter.DeviceSeconds
 	refusals map[string]*meter.Refusal
+	periods  map[periodKey]map[cell]meter.Amounts // entries summed over their hours; no contract is a period too
+	lost     map[meter.Entry]meter.Amounts        // entries that found no contract, by hour
 	changed  map[periodKey]bool
+}
+
+// cell is what a total is of.
+type cell struct {
+	lease, device string
+	key           meter.ChargeKey
 }
 
 // hourKey names a unit's hour; lease is empty for a device.
@@ -27,7 +36,8 @@ type hourKey struct {
 func newLedger() *ledger {
 	return &ledger{
 		rows: map[string][]usage.Row{}, entries: map[hourKey]map[meter.Entry]meter.Amounts{},
-		devices: map[hourKey]map[meter.DeviceEntry]meter.DeviceSeconds{}, refusals: map[string]*meter.Refusal{}, changed: map[periodKey]bool{},
+		devices: map[hourKey]map[meter.DeviceEntry]meter.DeviceSeconds{}, refusals: map[string]*meter.Refusal{},
+		periods: map[periodKey]map[cell]meter.Amounts{}, lost: map[meter.Entry]meter.Amounts{}, changed: map[periodKey]bool{},
 	}
 }
 
@@ -56,7 +66,7 @@ func (l *ledger) put(o *meter.Outcome) {
 			l.entries[k] = map[meter.Entry]meter.Amounts{}
 		}
 		l.entries[k][d.Entry] = l.entries[k][d.Entry].Plus(d.Amounts)
-		l.changed[periodKey{d.Key.Contract, d.Key.PeriodStart}] = true
+		l.add(d)
 	}
 	for _, d := range o.Devices {
 		k := hourKey{device: d.Device, hour: d.Hour}
@@ -73,6 +83,19 @@ func (l *ledger) put(o *meter.Outcome) {
 			l.refusals[k] = &first
 		}
 		l.refusals[k].Delta += r.Delta
+	}
+}
+
+// add keeps the sums of a period beside the entries, so that a close does not walk the whole ledger.
+func (l *ledger) add(d meter.Difference) {
+	k, c := periodKey{d.Key.Contract, d.Key.PeriodStart}, cell{d.Lease, d.Device, d.Key}
+	if l.periods[k] == nil {
+		l.periods[k] = map[cell]meter.Amounts{}
+	}
+	l.periods[k][c] = l.periods[k][c].Plus(d.Amounts)
+	l.changed[k] = true
+	if d.Key.Contract == "" {
+		l.lost[d.Entry] = l.lost[d.Entry].Plus(d.Amounts)
 	}
 }
 
@@ -108,21 +131,8 @@ func (l *ledger) read(n meter.Needs) meter.Reads {
 	return r
 }
 
-// sum adds entries over their hours, where keep says so, in a fixed order.
-func (l *ledger) sum(keep func(meter.Entry) bool) []meter.Total {
-	type cell struct {
-		lease, device string
-		key           meter.ChargeKey
-	}
-	sums := map[cell]meter.Amounts{}
-	for _, entries := range l.entries {
-		for e, a := range entries {
-			if keep(e) {
-				c := cell{e.Lease, e.Device, e.Key}
-				sums[c] = sums[c].Plus(a)
-			}
-		}
-	}
+// ordered lists sums that are not zero in a fixed order.
+func ordered(sums map[cell]meter.Amounts) []meter.Total {
 	var out []meter.Total
 	for c, a := range sums {
 		if !a.IsZero() {
@@ -135,16 +145,27 @@ func (l *ledger) sum(keep func(meter.Entry) bool) []meter.Total {
 	return out
 }
 
-func (l *ledger) totals() []meter.Total { return l.sum(func(meter.Entry) bool { return true }) }
+func (l *ledger) totals() []meter.Total {
+	all := map[cell]meter.Amounts{}
+	for _, sums := range l.periods {
+		maps.Copy(all, sums)
+	}
+	return ordered(all)
+}
 
 func (l *ledger) period(contract string, start span.Second) []meter.Total {
-	return l.sum(func(e meter.Entry) bool { return e.Key.Contract == contract && e.Key.PeriodStart == start })
+	return ordered(l.periods[periodKey{contract, start}])
 }
 
 func (l *ledger) uncontracted(customer string, within span.Span) []meter.Total {
-	return l.sum(func(e meter.Entry) bool {
-		return e.Key.Contract == "" && e.Key.Customer == customer && e.Key.Standing == meter.Refused && within.Contains(e.Hour.Start())
-	})
+	sums := map[cell]meter.Amounts{}
+	for e, a := range l.lost {
+		if e.Key.Customer == customer && e.Key.Standing == meter.Refused && e.Hour.Span().Overlaps(within) {
+			c := cell{e.Lease, e.Device, e.Key}
+			sums[c] = sums[c].Plus(a)
+		}
+	}
+	return ordered(sums)
 }
 
 func (l *ledger) openRefusals() []meter.Refusal {

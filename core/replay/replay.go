@@ -207,7 +207,14 @@ func (p *player) correct(cut bill.Cut) ([]fact.Fact, error) {
 		if n == 0 || block >= cut.Block {
 			continue
 		}
-		issued, err := p.issue(k, p.statements[k].Period, n+1, cut, p.ledger.period(k.contract, k.start))
+		before, totals := p.statements[k], p.ledger.period(k.contract, k.start)
+		d := bill.Due{Contract: k.contract, Customer: before.Contract.Customer, Period: before.Period}
+		if b := p.invoicer.CheckCorrection(d, cut, totals); b != nil {
+			p.result.Blocked = append(p.result.Blocked, *b)
+			p.ledger.changed[k] = true // tried again at the next cut
+			continue
+		}
+		issued, err := p.issue(k, before.Period, n+1, cut, totals)
 		if err != nil {
 			return nil, err
 		}

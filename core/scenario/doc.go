@@ -4,4 +4,26 @@
 //
 // It does not own the contract language (core/contract), the road from facts to invoices (core/replay) or the files
 // themselves (core/cases).
+//
+// The fields of a file:
+//
+//	story: a sentence; mandatory
+//	grace: 3d            the provider's grace, for contracts that state none; 3h when absent
+//	contracts: [...]     contract documents, known before all else
+//	events:              at: an instant with its offset; known: when it was learnt (default at); key: its name, so that a
+//	                     repeat is one; and one of lease_started, lease_resized, lease_state_changed, lease_stopped,
+//	                     refusal_waived, refusal_carried, contract_amended {contract, document} with the fields of core/fact.
+//	                     refused: part of the reason for which the edge must not take the statement at all.
+//	                     Or from, to, samples: {node, device, util: 0 to 100 | unknown, missing: [{from, to}], run, known,
+//	                     batch: 60s}. The node speaks for all of the span, also where the device is missing.
+//	close: [...]         {contract, period}: the scenario runs until each has fallen due, and everything due by then closes.
+//	                     period is the month (2026-02), date or instant in the contract's zone at which it starts.
+//	expect: [...]        {contract, period, kind: invoice | correction, total, lines, refused, waived} or
+//	                     {contract, period, blocked: part of the reason, refused, waived}. The second correction of a
+//	                     period is the second entry. What is not stated is not compared, but lines are all the lines:
+//	                     {quantity, amount, coverage: {measured, inferred, missing, top_up}, rows: [{quantity,
+//	                     per_gpu_hour}], sku, region, service_tier, pricing_mode, dedicated}. Coverage is time of a whole GPU.
+//	refusals: [...]      {reason} of every statement or message that cannot be taken, as it stands at the end
+//	unbilled: [...]      {reason, quantity} of all time that found no contract
+//	devices: [...]       {device, seen_leased, seen_unleased, ghost, leak}
 package scenario

@@ -25,7 +25,7 @@ func (s *Scenario) Rewrite(r *replay.Result) []byte {
 	out.WriteString("expect:\n")
 	done := map[periodKey]bool{}
 	for _, e := range s.Expect {
-		c.write(&out, e.Period, e.Correction)
+		c.write(&out, e.Period, e.Correction, e.Blocked)
 		if !e.Correction {
 			done[periodKey{e.Contract, e.Span.From}] = true
 		}
@@ -33,7 +33,7 @@ func (s *Scenario) Rewrite(r *replay.Result) []byte {
 	for _, p := range s.Close {
 		if k := (periodKey{p.Contract, p.Span.From}); !done[k] {
 			done[k] = true
-			c.write(&out, p, false)
+			c.write(&out, p, false, "")
 		}
 	}
 	for i := range r.Invoices {
@@ -65,12 +65,14 @@ func splice(source, block string) []byte {
 	return []byte(strings.Join(lines[:from], "") + block + strings.Join(lines[to:], ""))
 }
 
-// write appends what came of one period, if anything did.
-func (c *checking) write(out *strings.Builder, p Period, correction bool) {
+// write appends what came of one period, if anything did. blocked is kept while it is still part of the reason.
+func (c *checking) write(out *strings.Builder, p Period, correction bool, blocked string) {
 	if reason := blockOf(c.r, p); reason != "" && !correction {
-		fmt.Fprintf(out, "  - contract: %s\n    period: %s\n    blocked: %s\n", scalar(p.Contract), p.text, scalar(reason))
-		writeUnbilled(out, "refused", standing(c.r, p, meter.Refused))
-		writeUnbilled(out, "waived", standing(c.r, p, meter.Waived))
+		if blocked == "" || !strings.Contains(reason, blocked) {
+			blocked = reason
+		}
+		parts := []string{"contract: " + scalar(p.Contract), "period: " + p.text, "blocked: " + scalar(blocked)}
+		writeEntry(out, append(parts, unbilledParts(standing(c.r, p, meter.Refused), standing(c.r, p, meter.Waived))...))
 		return
 	}
 	if d := c.document(p, correction); d != nil {
@@ -78,32 +80,38 @@ func (c *checking) write(out *strings.Builder, p Period, correction bool) {
 	}
 }
 
-func writeDocument(out *strings.Builder, p Period, d *bill.Document) {
-	fmt.Fprintf(out, "  - contract: %s\n    period: %s\n", scalar(p.Contract), p.text)
-	if d.Kind == bill.KindCorrection {
-		out.WriteString("    kind: correction\n")
-	}
-	fmt.Fprintf(out, "    total: %s %s\n", d.Total, d.Currency)
-	if len(d.Lines) == 0 {
-		out.WriteString("    lines: []\n")
-	} else {
-		out.WriteString("    lines:\n")
-	}
-	for i := range d.Lines {
-		fmt.Fprintf(out, "      - %s\n", documentLine(&d.Lines[i], len(d.Lines) > 1))
-	}
-	writeUnbilled(out, "refused", unbilledOf(d, meter.Refused))
-	writeUnbilled(out, "waived", unbilledOf(d, meter.Waived))
+func writeEntry(out *strings.Builder, parts []string) {
+	out.WriteString("  - {" + strings.Join(parts, ", ") + "}\n")
 }
 
-func writeUnbilled(out *strings.Builder, name string, sums map[string]int64) {
-	if len(sums) == 0 {
-		return
+func writeDocument(out *strings.Builder, p Period, d *bill.Document) {
+	parts := []string{"contract: " + scalar(p.Contract), "period: " + p.text}
+	if d.Kind == bill.KindCorrection {
+		parts = append(parts, "kind: correction")
 	}
-	fmt.Fprintf(out, "    %s:\n", name)
-	for _, reason := range slices.Sorted(maps.Keys(sums)) {
-		fmt.Fprintf(out, "      - {reason: %s, quantity: %s}\n", scalar(reason), quantityText(sums[reason]))
+	var lines []string
+	for i := range d.Lines {
+		lines = append(lines, documentLine(&d.Lines[i], len(d.Lines) > 1))
 	}
+	parts = append(parts, "total: "+d.Total+" "+d.Currency, "lines: ["+strings.Join(lines, ", ")+"]")
+	writeEntry(out, append(parts, unbilledParts(unbilledOf(d, meter.Refused), unbilledOf(d, meter.Waived))...))
+}
+
+func unbilledParts(refused, waived map[string]int64) []string {
+	var parts []string
+	for _, of := range []struct {
+		name string
+		sums map[string]int64
+	}{{"refused", refused}, {"waived", waived}} {
+		var list []string
+		for _, reason := range slices.Sorted(maps.Keys(of.sums)) {
+			list = append(list, fmt.Sprintf("{reason: %s, quantity: %s}", scalar(reason), quantityText(of.sums[reason])))
+		}
+		if list != nil {
+			parts = append(parts, of.name+": ["+strings.Join(list, ", ")+"]")
+		}
+	}
+	return parts
 }
 
 // documentLine is a line as a file writes it; named adds what tells it from the others.

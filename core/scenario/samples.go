@@ -12,6 +12,9 @@ import (
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
+// MaxBatches bounds what samples in shorthand unfold to: two years of one node, by the minute.
+const MaxBatches = 1 << 20
+
 // group is what one run of a node's collector says of a span, in batches of one length; known is 0 for batches that
 // arrive as soon as they are over.
 type group struct {
@@ -55,9 +58,14 @@ func (p *parsing) sample(n ast.Node, field string) {
 			m.missing = append(m.missing, p.interval(g))
 		}
 	}
-	if len(p.errs) == errs {
-		p.samples = append(p.samples, m)
+	if len(p.errs) > errs {
+		return
 	}
+	if p.batches += int64(m.in.To-m.in.From)/m.batch + 1; p.batches > MaxBatches {
+		p.fail(start(n), field, fmt.Sprintf("the samples up to here make more than %d batches", MaxBatches), "tell a shorter story")
+		return
+	}
+	p.samples = append(p.samples, m)
 }
 
 // interval reads [from, to).

@@ -101,6 +101,7 @@ type parsing struct {
 	longest   map[string]*contract.Contract
 	events    []event
 	samples   []sampled
+	batches   int64 // that the samples unfold to
 }
 
 func (p *parsing) root(n ast.Node) {

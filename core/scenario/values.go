@@ -15,6 +15,9 @@ import (
 
 const milliPerGPU = 1000
 
+// latest is the beginning of the year 2200: contracts name no later date.
+const latest span.Second = 7258118400
+
 // quantityUnits are the units of a quantity, in seconds of a whole GPU.
 //
 //tidy:const
@@ -150,18 +153,21 @@ func periodStarts(c *contract.Contract, text string) ([]span.Second, error) {
 		within = span.Span{From: at, To: at + 1}
 	case strings.Count(text, "-") == 1:
 		first, err := calendar.ParseDate(text + "-01")
-		if err != nil {
-			return nil, fmt.Errorf("period %.40q is no month; write it like 2026-02", text)
+		if err != nil || first.Year >= 2200 {
+			return nil, fmt.Errorf("period %.40q is no month before 2200; write it like 2026-02", text)
 		}
 		next := first.AddDays(31)
 		next.Day = 1
 		within = span.Span{From: c.Zone.StartOfDay(first), To: c.Zone.StartOfDay(next)}
 	default:
 		day, err := calendar.ParseDate(text)
-		if err != nil {
+		if err != nil || day.Year >= 2200 {
 			return nil, fmt.Errorf("period %.40q is neither a month, a date nor an instant; write 2026-02 or 2026-02-01", text)
 		}
 		within = span.Span{From: c.Zone.StartOfDay(day), To: c.Zone.StartOfDay(day.AddDays(1))}
+	}
+	if within.To > latest {
+		return nil, fmt.Errorf("period %.40q lies too far ahead; write one before 2200", text)
 	}
 	var starts []span.Second
 	in := within.Intersect(c.Term)

@@ -47,9 +47,6 @@ type Minute struct {
 	Busy   [span.SecondsPerMinute]uint8
 	runs   [span.SecondsPerMinute]uint64
 	seqs   [span.SecondsPerMinute]uint64
-	// Repeats and Clashes count seconds that the same run had already named, with the same value or another one.
-	// They are for diagnosis: unlike the rest they depend on the order of arrival.
-	Repeats, Clashes int
 }
 
 // Run is the collector run that measured second i; meaningful where Seen.
@@ -65,25 +62,12 @@ func (m *Minute) Add(run, seq uint64, spoken, seen span.SecondMask, busy []byte)
 	seen.Each(func(i int) {
 		v := busy[k]
 		k++
-		if m.Seen.Has(i) {
-			m.count(i, run, v)
-			if cmp.Or(cmp.Compare(m.runs[i], run), cmp.Compare(m.seqs[i], seq)) <= 0 {
-				return
-			}
+		if m.Seen.Has(i) && cmp.Or(cmp.Compare(m.runs[i], run), cmp.Compare(m.seqs[i], seq)) <= 0 {
+			return
 		}
 		m.Seen |= span.Bit(i)
 		m.Busy[i], m.runs[i], m.seqs[i] = v, run, seq
 	})
-}
-
-func (m *Minute) count(i int, run uint64, v uint8) {
-	switch {
-	case m.runs[i] != run:
-	case m.Busy[i] == v:
-		m.Repeats++
-	default:
-		m.Clashes++
-	}
 }
 
 // AddRow merges a stored row.

@@ -217,12 +217,13 @@ func TestFaultOfAnUnseenSecond(t *testing.T) {
 	}
 }
 
-func TestRepeatsAndClashes(t *testing.T) {
+func TestLowestRunAndSequenceWinsASecond(t *testing.T) {
 	var m Minute
-	m.Add(7, 1, 0b111, 0b111, []uint8{1, 2, 3})
-	m.Add(7, 2, 0b110, 0b110, []uint8{2, 9})
 	m.Add(8, 1, 0b001, 0b001, []uint8{5})
-	if m.Repeats != 1 || m.Clashes != 1 || m.Busy[2] != 3 {
-		t.Errorf("repeats %d, clashes %d, busy %v; want 1, 1 and the first value", m.Repeats, m.Clashes, m.Busy[:3])
+	m.Add(7, 2, 0b110, 0b110, []uint8{2, 9})
+	m.Add(7, 1, 0b111, 0b111, []uint8{1, 2, 3})
+	m.Add(7, 3, 0b100, 0b100, []uint8{4})
+	if m.Busy[0] != 1 || m.Busy[1] != 2 || m.Busy[2] != 3 {
+		t.Errorf("busy %v, want what run 7 sequence 1 says: 1, 2, 3", m.Busy[:3])
 	}
 }

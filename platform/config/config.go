@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,38 +87,17 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("log-format", d.Log.Format, "text or json")
 }
 
-// Load reads defaults, then the file, then the environment, then the flags that were given, and checks the result.
+// Load reads defaults, then the file, then the environment, then the flags that were given, and checks the result. Its
+// error tells everything that is wrong, each with its source.
 func Load(fs *pflag.FlagSet) (Config, error) {
 	k := koanf.New(".")
 	if err := k.Load(structs.Provider(Default(), "koanf"), nil); err != nil {
 		return Config{}, fmt.Errorf("read default settings: %w", err)
 	}
-	known := k.Keys()
-	path, _ := fs.GetString("config")
-	if path == "" {
-		path = os.Getenv(EnvPrefix + "CONFIG")
-	}
-	if path != "" {
-		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-			return Config{}, fmt.Errorf("read settings from %s: %w", path, err)
-		}
-	}
-	if err := k.Load(env.Provider(".", env.Opt{Prefix: EnvPrefix, TransformFunc: environment}), nil); err != nil {
-		return Config{}, fmt.Errorf("read settings from the environment: %w", err)
-	}
-	flags := posflag.ProviderWithFlag(fs, ".", k, func(f *pflag.Flag) (string, any) {
-		if !f.Changed || !isKey(known, keyOf(f.Name)) {
-			return "", nil
-		}
-		return keyOf(f.Name), posflag.FlagVal(fs, f)
-	})
-	if err := k.Load(flags, nil); err != nil {
-		return Config{}, fmt.Errorf("read settings from flags: %w", err)
-	}
-	for _, key := range k.Keys() {
-		if !isKey(known, key) {
-			return Config{}, fmt.Errorf("unknown setting %q; known are %s", key, strings.Join(known, ", "))
-		}
+	l := &loading{settings: k, known: k.Keys(), syntax: pflag.NewFlagSet("settings", pflag.ContinueOnError)}
+	Flags(l.syntax)
+	if err := errors.Join(l.file(fs), l.environment(), l.flags(fs)); err != nil {
+		return Config{}, err
 	}
 	var c Config
 	if err := k.Unmarshal("", &c); err != nil {
@@ -125,27 +106,112 @@ func Load(fs *pflag.FlagSet) (Config, error) {
 	return c, c.check()
 }
 
-// environment turns GPUHOUR_NATS_URL into nats.url. Variables that other parts read (the engine's library path, the
-// path of the settings file) are no settings.
-func environment(key, value string) (string, any) {
-	name := strings.ToLower(strings.TrimPrefix(key, EnvPrefix))
-	if name == "config" || name == "libchdb" {
-		return "", nil
+// loading takes one source after the other into the settings.
+type loading struct {
+	settings *koanf.Koanf
+	known    []string
+	syntax   *pflag.FlagSet // every source writes a value as its flag does
+}
+
+func (l *loading) file(fs *pflag.FlagSet) error {
+	path, _ := fs.GetString("config")
+	if path == "" {
+		path = os.Getenv(EnvPrefix + "CONFIG")
 	}
-	return keyOf(strings.ReplaceAll(name, "_", "-")), value
+	if path == "" {
+		return nil
+	}
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return fmt.Errorf("read settings from %s: %w", path, err)
+	}
+	var err error
+	for _, key := range k.Keys() {
+		err = errors.Join(err, l.set(path+": "+key, key, k.Get(key)))
+	}
+	return err
+}
+
+// environment takes GPUHOUR_NATS_URL as nats.url. Variables that other parts read (the engine's library path, the path
+// of the settings file) are no settings.
+func (l *loading) environment() error {
+	k := koanf.New(".")
+	names := map[string]string{}
+	err := k.Load(env.Provider(".", env.Opt{Prefix: EnvPrefix, TransformFunc: func(name, value string) (string, any) {
+		rest := strings.ToLower(strings.TrimPrefix(name, EnvPrefix))
+		if rest == "config" || rest == "libchdb" {
+			return "", nil
+		}
+		key := keyOf(strings.ReplaceAll(rest, "_", "-"))
+		names[key] = name
+		return key, value
+	}}), nil)
+	if err != nil {
+		return fmt.Errorf("read settings from the environment: %w", err)
+	}
+	for _, key := range k.Keys() {
+		err = errors.Join(err, l.set("environment: "+names[key], key, k.Get(key)))
+	}
+	return err
+}
+
+// flags takes those that were given; a command has others that are no settings.
+func (l *loading) flags(fs *pflag.FlagSet) error {
+	var err error
+	fs.Visit(func(f *pflag.Flag) {
+		if key := keyOf(f.Name); slices.Contains(l.known, key) {
+			err = errors.Join(err, l.set("--"+f.Name, key, f.Value.String()))
+		}
+	})
+	return err
+}
+
+// set takes one value; source says where it stands.
+func (l *loading) set(source, key string, value any) error {
+	if !slices.Contains(l.known, key) {
+		if section := l.section(key); len(section) > 0 {
+			if _, isMap := value.(map[string]any); isMap || value == nil {
+				return nil // a section whose settings are all left out
+			}
+			return fmt.Errorf("%s is a section; write its settings: %s", source, strings.Join(section, ", "))
+		}
+		return fmt.Errorf("%s: unknown setting %q; known are %s", source, key, strings.Join(l.known, ", "))
+	}
+	f := l.syntax.Lookup(strings.ReplaceAll(key, ".", "-"))
+	text := fmt.Sprint(value)
+	switch value.(type) {
+	case nil, map[string]any, []any:
+		return fmt.Errorf("%s: one plain value is expected; the default is %q", source, f.DefValue)
+	case string:
+	default:
+		if f.Value.Type() == "string" {
+			return fmt.Errorf("%s: YAML reads the value as %s, not as text; write it in quotes", source, text)
+		}
+	}
+	if err := f.Value.Set(text); err != nil {
+		return fmt.Errorf("%s: %q is no %s; write it like the default, %s", source, text, f.Value.Type(), f.DefValue)
+	}
+	if err := l.settings.Set(key, posflag.FlagVal(l.syntax, f)); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return nil
+}
+
+// section lists the settings below a key.
+func (l *loading) section(key string) (all []string) {
+	for _, k := range l.known {
+		if strings.HasPrefix(k, key+".") {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 // keyOf splits a flag's name at its first dash, which ends the section.
 func keyOf(name string) string { return strings.Replace(name, "-", ".", 1) }
 
-func isKey(known []string, key string) bool {
-	for _, k := range known {
-		if k == key {
-			return true
-		}
-	}
-	return false
-}
+// maxSeriesBytes keeps an invoice's name, such as GH-000003, short enough for every fact that names it.
+const maxSeriesBytes = 64
 
 func (c Config) check() error {
 	var err error
@@ -155,8 +221,8 @@ func (c Config) check() error {
 	if c.Invoice.Grace < 0 || c.Invoice.Grace%time.Second != 0 {
 		err = errors.Join(err, fmt.Errorf("invoice.grace: %v; write whole seconds, 0 or more, like 3h", c.Invoice.Grace))
 	}
-	if c.Invoice.Series == "" {
-		err = errors.Join(err, errors.New("invoice.series: it is missing; write GH"))
+	if s := c.Invoice.Series; s == "" || len(s) > maxSeriesBytes || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		err = errors.Join(err, fmt.Errorf("invoice.series: %q; write a short name without spaces, like GH", s))
 	}
 	switch c.Log.Level {
 	case "debug", "info", "warn", "error":
@@ -168,6 +234,14 @@ func (c Config) check() error {
 	}
 	if c.NATS.Replicas < 1 || c.NATS.Replicas > 5 {
 		err = errors.Join(err, fmt.Errorf("nats.replicas: %d; write 1 to 5", c.NATS.Replicas))
+	}
+	if c.ClickHouse.Database == "" {
+		err = errors.Join(err, errors.New("clickhouse.database: the name is missing; write gpuhour"))
+	}
+	if c.HTTP.Listen != "" {
+		if _, _, splitErr := net.SplitHostPort(c.HTTP.Listen); splitErr != nil {
+			err = errors.Join(err, fmt.Errorf("http.listen: %q; write an address and a port, like 127.0.0.1:9400", c.HTTP.Listen))
+		}
 	}
 	return err
 }

@@ -25,7 +25,7 @@ type Position struct {
 }
 
 // ErrClock is time that breaks the log's declared clock; a person mends it with clock.resumed.v1.
-var ErrClock = errors.New("the tick breaks the log's clock; if the time is right, state clock.resumed.v1")
+var ErrClock = errors.New("the tick breaks the log's clock; if the time is right, run `gpuhour resume --by NAME`")
 
 // Reader gives blocks in order. After an error it is thrown away.
 type Reader struct {
@@ -108,7 +108,8 @@ func (r *Reader) tick(ctx context.Context, m bus.Message) (meter.Block, error) {
 		return meter.Block{}, err
 	}
 	if t.At < r.pos.At || t.FactsSeq < r.pos.FactsSeq {
-		return meter.Block{}, fmt.Errorf("tick {F %d, T %v} goes back from {F %d, T %v}: %w", t.FactsSeq, t.At, r.pos.FactsSeq, r.pos.At, ErrClock)
+		return meter.Block{}, fmt.Errorf("tick {F %d, T %v} goes back from {F %d, T %v}: another program wrote it, or the log was put together "+
+			"from two; restore it from a copy", t.FactsSeq, t.At, r.pos.FactsSeq, r.pos.At)
 	}
 	block := r.block
 	r.block = meter.Block{}

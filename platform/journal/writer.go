@@ -25,13 +25,18 @@ func NewWriter(b bus.Bus) *Writer { return &Writer{bus: b} }
 
 // Declare makes clock.declared the log's first fact, or checks that the log was declared alike.
 func (w *Writer) Declare(ctx context.Context, mode fact.ClockMode) error {
-	_, err := w.Claim(ctx, 0, fact.Fact{Key: "clock.declared", Body: &fact.ClockDeclared{Mode: mode}})
-	if err != nil && !errors.Is(err, bus.ErrConflict) {
-		return fmt.Errorf("declare the clock: %w", err)
-	}
 	have, err := declaredMode(ctx, w.bus)
 	if err != nil {
 		return fmt.Errorf("declare the clock: %w", err)
+	}
+	if have == "" {
+		_, err := w.Claim(ctx, 0, fact.Fact{Key: "clock.declared", Body: &fact.ClockDeclared{Mode: mode}})
+		if err != nil && !errors.Is(err, bus.ErrConflict) {
+			return fmt.Errorf("declare the clock: %w", err)
+		}
+		if have, err = declaredMode(ctx, w.bus); err != nil { // another process may have declared at the same time
+			return fmt.Errorf("declare the clock: %w", err)
+		}
 	}
 	if have != mode {
 		return fmt.Errorf("declare the clock: this log's clock is %s, not %s; use another data directory", have, mode)
@@ -39,21 +44,26 @@ func (w *Writer) Declare(ctx context.Context, mode fact.ClockMode) error {
 	return nil
 }
 
+// statedBytes bounds the bodies of one atomic batch, so that with their headers they stay below bus.MaxBatchBytes.
+const statedBytes = bus.MaxBatchBytes / 2
+
 // State publishes facts in order, in atomic batches. After an unknown outcome it may be called again with the same facts: a
 // repeated key with the same content is ignored by every reader.
 func (w *Writer) State(ctx context.Context, facts []fact.Fact) error {
 	var batch []bus.Publication
+	bytes := 0
 	for i, f := range facts {
 		p, err := codec.EncodeFact(f)
 		if err != nil {
 			return err
 		}
 		batch = append(batch, p)
-		if len(batch) == bus.MaxBatch || i == len(facts)-1 {
+		bytes += len(p.Data)
+		if len(batch) == bus.MaxBatch || bytes > statedBytes || i == len(facts)-1 {
 			if _, err := w.bus.PublishBatch(ctx, batch); err != nil {
 				return fmt.Errorf("publish facts up to %s: %w", f.Key, err)
 			}
-			batch = batch[:0]
+			batch, bytes = batch[:0], 0
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func (m *Metrics) Handler() http.Handler {
 func (m *Metrics) Serve(ctx context.Context, address string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen for metrics on %s: %w", address, err)
+		return fmt.Errorf("listen for metrics on %s: %w; name another address with --http-listen", address, err)
 	}
 	server := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })

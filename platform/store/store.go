@@ -49,7 +49,8 @@ type Store interface {
 	// PeriodTotals sums the ledger of one contract's period over all hours up to and including block, one row per
 	// (lease, device, key), zero sums left out, in a fixed order.
 	PeriodTotals(ctx context.Context, contract string, periodStart span.Second, block uint64) ([]meter.Total, error)
-	// UncontractedTotals sums refused time that found no contract, of one customer, with hours starting in within.
+	// UncontractedTotals sums refused time that found no contract, of one customer, in hours that overlap within:
+	// an hour on a period's edge blocks both neighbours rather than none.
 	UncontractedTotals(ctx context.Context, customer string, within span.Span, block uint64) ([]meter.Total, error)
 	// ChangedPeriods lists the (contract, period start) whose ledger has differences in blocks (after, block].
 	ChangedPeriods(ctx context.Context, after, block uint64) ([]Period, error)

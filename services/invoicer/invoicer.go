@@ -1,9 +1,11 @@
 package invoicer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
@@ -27,6 +29,8 @@ type Invoicer struct {
 	reader  *journal.Reader
 	done    int // cuts that were worked through
 	blocked []bill.Block
+	// deferred are closed periods whose correction was blocked: they are tried again at the next cut.
+	deferred []store.Period
 }
 
 // New is an invoicer for one series of numbers; grace in seconds is the provider's default. It boots at its first Step.
@@ -76,7 +80,7 @@ func (i *Invoicer) Step(ctx context.Context) (worked bool, err error) {
 
 // boot folds the facts up to the last tick; nothing is decided for ticks that passed meanwhile but the last one.
 func (i *Invoicer) boot(ctx context.Context) (bool, error) {
-	i.state, i.done = bill.NewInvoicer(i.series, i.grace), 0
+	i.state, i.done, i.deferred = bill.NewInvoicer(i.series, i.grace), 0, nil
 	m, err := i.bus.Last(ctx, bus.Tick)
 	if errors.Is(err, bus.ErrNotFound) {
 		i.reader = journal.OpenTicks(i.bus, journal.Position{})
@@ -159,7 +163,12 @@ func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error 
 	if err != nil {
 		return err
 	}
-	for _, p := range changed {
+	changed = append(changed, i.deferred...)
+	slices.SortFunc(changed, func(a, b store.Period) int {
+		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
+	})
+	i.deferred = nil
+	for _, p := range slices.Compact(changed) {
 		if err := i.correct(ctx, p, cut); err != nil {
 			return err
 		}
@@ -180,7 +189,7 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 		i.blocked = append(i.blocked, *b)
 		return nil
 	}
-	statement, err := bill.Compute(i.state.Contracts(), d.Contract, d.Period, totals)
+	statement, err := bill.Compute(i.state.ContractsAt(cut), d.Contract, d.Period, totals)
 	if err != nil {
 		return err
 	}
@@ -193,19 +202,27 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if n == 0 || block >= cut.Block {
 		return nil
 	}
-	v, ok := i.state.Contracts().InForce(p.Contract, p.PeriodStart)
+	billed, ok := i.state.CutAt(block)
+	period := i.state.ClosedPeriod(p.Contract, p.PeriodStart)
 	if !ok {
-		return fmt.Errorf("correct %s: no version is in force at %v", p.Contract, p.PeriodStart)
+		return fmt.Errorf("correct %s %v: the cut at block %d that it was billed at is not in the log", p.Contract, period, block)
 	}
-	period := v.Contract.Period(p.PeriodStart).Span
-	var statements [2]*bill.Statement
-	for k, at := range [2]uint64{cut.Block, block} {
-		totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, at)
+	var statements [2]*bill.Statement // as known now, and as billed
+	for k, at := range [2]bill.Cut{cut, billed} {
+		totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, at.Block)
 		if err != nil {
 			return err
 		}
-		if statements[k], err = bill.Compute(i.state.Contracts(), p.Contract, period, totals); err != nil {
+		if statements[k], err = bill.Compute(i.state.ContractsAt(at), p.Contract, period, totals); err != nil {
 			return err
+		}
+		if k > 0 {
+			continue
+		}
+		d := bill.Due{Contract: p.Contract, Customer: statements[k].Contract.Customer, Period: period}
+		if b := i.state.CheckCorrection(d, cut, totals); b != nil {
+			i.blocked, i.deferred = append(i.blocked, *b), append(i.deferred, p)
+			return nil
 		}
 	}
 	d := bill.NewDocument(statements[0], statements[1], n+1)

@@ -31,6 +31,9 @@ func TestConformanceInProcess(t *testing.T) {
 }
 
 func TestConformanceOverLoopback(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	bustest.Run(t, func(t *testing.T) bus.Bus {
 		e := start(t, Options{Port: -1, Password: "secret"})
 		b, err := Connect(t.Context(), e.URL(), ConnectOptions{NATS: []nats.Option{nats.UserInfo(user, "secret")}})

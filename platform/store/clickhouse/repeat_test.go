@@ -43,6 +43,9 @@ func TestLateInsertIsDropped(t *testing.T) {
 
 // TestDeletedRowsCanBePutAgain in another process too, where only the tables remember that there was a delete.
 func TestDeletedRowsCanBePutAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	dir := t.TempDir()
 	for round := range 3 {
 		e := startEngine(t, dir)
@@ -67,6 +70,9 @@ func TestDeletedRowsCanBePutAgain(t *testing.T) {
 // TestKilledWhileItPuts kills a process between two answers, again and again: what was acknowledged is there, and no
 // row counts twice.
 func TestKilledWhileItPuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	startEngine(t, t.TempDir()).Close() // is there an engine at all?
 	dir := t.TempDir()
 	for round := range 3 {
@@ -94,6 +100,9 @@ func TestKilledWhileItPuts(t *testing.T) {
 // TestKilledWhileItDeletes: the delete of the process that was killed goes on in the next one, and must not meet the
 // rows that are put again.
 func TestKilledWhileItDeletes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	startEngine(t, t.TempDir()).Close()
 	dir := t.TempDir()
 	killAfter(t, "delete", dir, 1)

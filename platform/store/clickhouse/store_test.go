@@ -66,6 +66,9 @@ func TestConformanceEmbedded(t *testing.T) {
 
 // TestConformanceHTTP goes over a real HTTP connection: parameters in URLs, chunked bodies.
 func TestConformanceHTTP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	server := httptest.NewServer(startEngine(t, t.TempDir()))
 	t.Cleanup(server.Close)
 	address := strings.TrimPrefix(server.URL, "http://")
@@ -137,6 +140,9 @@ func TestMigrationsRunOnceAndRowsStay(t *testing.T) {
 
 // TestOneInsertIsOnePart holds what makes a put whole: more rows than any other put has, one part a table.
 func TestOneInsertIsOnePart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow: run by go test work, not by the short suite")
+	}
 	s := openStore(t, startEngine(t, t.TempDir()).ClientOptions(), Options{})
 	o := meter.Outcome{Block: 1}
 	for i := range 150_000 {

@@ -27,7 +27,7 @@ func (s *Store) UncontractedTotals(ctx context.Context, customer string, within 
 	if within.Empty() {
 		return nil, nil
 	}
-	first, last := hoursStarting(within)
+	first, last := int64(within.From.Hour()), int64((within.To - 1).Hour())
 	totals, err := s.totals(ctx, `contract = '' AND customer = {customer:String} AND hour BETWEEN {first:Int64} AND {last:Int64}
 		AND block <= {block:UInt64}`, clickhouse.Named("customer", customer), clickhouse.Named("first", first),
 		clickhouse.Named("last", last), clickhouse.Named("block", block))

@@ -22,7 +22,7 @@ func (s *Store) PeriodTotals(_ context.Context, contract string, periodStart spa
 // UncontractedTotals implements store.Store.
 func (s *Store) UncontractedTotals(_ context.Context, customer string, within span.Span, block uint64) ([]meter.Total, error) {
 	return s.totals(block, func(d *meter.Difference) bool {
-		return d.Key.Contract == "" && d.Key.Customer == customer && within.Contains(d.Hour.Start())
+		return d.Key.Contract == "" && d.Key.Customer == customer && d.Hour.Span().Overlaps(within)
 	}), nil
 }
 

@@ -68,7 +68,7 @@ func totalsAsFold(t *testing.T, s store.Store) {
 		put(t, s, rest[:n]...)
 		rest = rest[n:]
 	}
-	within := span.Span{From: testHour.Start() + 1, To: (testHour + 2).Start() + 1} // hours 1 and 2 start in it
+	within := span.Span{From: testHour.Start() + 1, To: (testHour + 2).Start() + 1} // it touches hours 0 to 2
 	for i := 0; i < len(outcomes); i += 7 {
 		block := outcomes[i].Block
 		for _, contract := range []string{"c1", "c2", "c3"} {
@@ -82,7 +82,7 @@ func totalsAsFold(t *testing.T, s store.Store) {
 		got, err := s.UncontractedTotals(ctx(t), "acme", within, block)
 		check(t, err)
 		want := fold(outcomes, block, func(e meter.Entry) bool {
-			return e.Key.Contract == "" && e.Key.Customer == "acme" && e.Hour > testHour && e.Hour <= testHour+2
+			return e.Key.Contract == "" && e.Key.Customer == "acme" && e.Hour >= testHour && e.Hour <= testHour+2
 		})
 		sameTotals(t, fmt.Sprintf("uncontracted at %d", block), got, want)
 	}
@@ -116,7 +116,7 @@ func uncontracted(t *testing.T, s store.Store) {
 	}{
 		{testHour.Span(), 10},
 		{span.Span{From: testHour.Start(), To: testHour.Start() + 1}, 10},
-		{span.Span{From: testHour.Start() + 1, To: testHour.End()}, 0},
+		{span.Span{From: testHour.Start() + 1, To: testHour.End()}, 10}, // an hour on an edge blocks both sides
 		{span.Span{From: testHour.Start(), To: testHour.End() + 1}, 50},
 		{span.Span{From: testHour.Start(), To: testHour.Start()}, 0},
 	} {

@@ -108,18 +108,18 @@ func (w *world) printDone(f *findings) {
 	spooled := w.sampler.Counters()
 	p("gpuhour demo: five months of a real GPU cluster, from samples to invoices")
 	p("")
-	p("  trace      openb (Alibaba GPU cluster trace 2023): %s leases of %s pods; %d pods that ask for GPUs were never", thousands(int64(w.imported.Leases)),
-		thousands(int64(len(w.trace.Pods))), w.imported.NeverScheduled)
-	p("             scheduled and bill nothing; its second 0 is set to %s", openb.DemoStart)
-	p("  samples    %s GPU-seconds, one a second on %d GPUs of %d nodes, %s to %s;", thousands(int64(w.seen)), shapes.DemoWindowDevices,
-		shapes.DemoWindowNodes, w.window.From, w.window.To)
-	p("             the shapes are generated from a public cluster's series; outside this window no collector ran")
-	p("  road       collector -> spool (%s batches) -> JetStream (%s messages) -> rater -> ClickHouse", thousands(int64(spooled.Published)),
-		thousands(int64(f.messages[bus.Usage])))
-	p("             -> cuts -> invoices (%s facts in the log), all in this process, synced to disk", thousands(int64(f.messages[bus.Facts])))
-	p("  time       %.1f s to start both engines, %.1f s to play: %.1f s sampling, encoding and publishing,", w.opened.Seconds(), w.total.Seconds(), w.sampled.Seconds())
-	p("             %.1f s rating, alerting and invoicing; %s samples/s through the whole road (%d cores, %s/%s)", w.pumped.Seconds(),
-		thousands(perSecond(w.seen, w.sampled+w.pumped)), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	p("  trace      openb (Alibaba GPU cluster trace 2023), its second 0 set to %s", openb.DemoStart)
+	p("             %s pods: %s leases; %d asked for GPUs and were never scheduled: they bill nothing",
+		thousands(int64(len(w.trace.Pods))), thousands(int64(w.imported.Leases)), w.imported.NeverScheduled)
+	p("  samples    %s GPU-seconds, one a second on %d GPUs of %d nodes,", thousands(int64(w.seen)), shapes.DemoWindowDevices, shapes.DemoWindowNodes)
+	p("             %s to %s; their shapes are generated", w.window.From, w.window.To)
+	p("             from a public cluster's series; outside this window no collector ran")
+	p("  road       collector, spool (%s batches), JetStream (%s messages), rater, ClickHouse,",
+		thousands(int64(spooled.Published)), thousands(int64(f.messages[bus.Usage])))
+	p("             cuts, invoices (%s facts in the log): all in this process, synced to disk", thousands(int64(f.messages[bus.Facts])))
+	p("  time       %.1f s to start both engines; %.1f s to play the trace, of which %.1f s sampling and", w.opened.Seconds(), w.total.Seconds(), w.sampled.Seconds())
+	p("             publishing, %.1f s rating, alerting and invoicing: %s samples/s through the", w.pumped.Seconds(), thousands(perSecond(w.seen, w.sampled+w.pumped)))
+	p("             whole road (%d cores, %s/%s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 	p("")
 }
 
@@ -132,7 +132,7 @@ func (w *world) printHours(f *findings) error {
 	billed, byCustomer := billedMilli(f.invoices)
 	want := w.traceMilli()
 	fmt.Fprintf(w.Out, "GPU-hours billed  %s\n", bill.GPUHours(billed))
-	fmt.Fprintf(w.Out, "the trace says    %s  (sum of num_gpu x gpu_milli x (deletion - scheduled) over its pods)\n\n", bill.GPUHours(want))
+	fmt.Fprintf(w.Out, "the trace says    %s  (num_gpu x gpu_milli x (deletion - scheduled), summed over its pods)\n\n", bill.GPUHours(want))
 	if w.Minimum == "" && billed != want {
 		return fmt.Errorf("billed %s GPU-hours, the trace says %s", bill.GPUHours(billed), bill.GPUHours(want))
 	}
@@ -178,24 +178,40 @@ func (w *world) printCoverage(f *findings) {
 	for _, d := range f.devices {
 		sum = sum.Plus(d.DeviceSeconds)
 		if d.Ghost >= reportSeconds {
-			ghosts = append(ghosts, fmt.Sprintf("%s for %s", d.Device, time.Duration(d.Ghost)*time.Second))
+			ghosts = append(ghosts, fmt.Sprintf("%s for %s", d.Device, lasting(d.Ghost)))
 		}
 		if d.Leak >= reportSeconds {
-			leaks = append(leaks, fmt.Sprintf("%s for %s", d.Device, time.Duration(d.Leak)*time.Second))
+			leaks = append(leaks, fmt.Sprintf("%s for %s", d.Device, lasting(d.Leak)))
 		}
 	}
 	p := func(format string, args ...any) { fmt.Fprintf(w.Out, format+"\n", args...) }
 	p("In the sampled window")
-	p("  seen       %s GPU-seconds stored, each once: %s under a lease, %s without one", thousands(f.seen), thousands(sum.SeenLeased), thousands(sum.SeenUnleased))
+	p("  stored     %s GPU-seconds, each once: %s under a lease, %s without", thousands(f.seen), thousands(sum.SeenLeased), thousands(sum.SeenUnleased))
 	p("  ghosts     leased, the node spoke, the GPU was not there: %s", orNone(ghosts))
 	p("  leaks      busy without a lease: %s", orNone(leaks))
-	p("  alerts     under 60 %% busy over 30 minutes: %d raised on leases, %d on customers; %d resolved at 65 %%",
-		f.raised["lease"], f.raised["customer"], f.resolved)
+	p("  alerts     under 60 %% busy over 30 minutes: raised on %d leases and %d times on customers;", f.raised["lease"], f.raised["customer"])
+	p("             resolved %d times", f.resolved)
 	p("  refusals   %s", orNone(w.refused(f)))
-	p("  planted    by the generator, to be found: a ghost (%s), a leak (%s), a silent node (%s),", w.planted.Ghost.Device, w.planted.Leak.Device, w.planted.Silent.Node)
-	p("             unreadable utilisation (%s)", w.planted.Unreadable.Device)
+	p("  planted    by the generator, for the meter to find (about 9 %% of all seconds are missing as well):")
+	for _, planted := range []struct {
+		what  string
+		place shapes.Place
+	}{
+		{"a GPU that is gone", w.planted.Ghost},
+		{"a busy GPU nobody leases", w.planted.Leak},
+		{"a silent node", w.planted.Silent},
+		{"unreadable utilisation", w.planted.Unreadable},
+	} {
+		where := planted.place.Device
+		if where == "" {
+			where = planted.place.Node
+		}
+		p("             %-26s %-24s %s", planted.what, where, lasting(planted.place.Span.Seconds()))
+	}
 	p("")
 }
+
+func lasting(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }
 
 // reportSeconds is how long a ghost or a leak lasts before it is worth a line.
 const reportSeconds = 600
@@ -229,7 +245,7 @@ func (w *world) printNext(f *findings) {
 	p("  gpuhour rate core/cases/*.yaml            (price scenarios without any engine)")
 	p("  gpuhour serve                             (the same services at the wall clock)")
 	p("")
-	p("Written with `go run ./cmd/gpuhour` in front instead of `gpuhour`, these work without installing anything.")
+	p("Without installing anything, write `go run ./cmd/gpuhour` for `gpuhour`.")
 }
 
 // check fails the demo when samples were lost or doubled on the road.

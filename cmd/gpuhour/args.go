@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// takes checks how many arguments a command is given; the error shows the call.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if n := len(args); n < least || n > most {
+			return fmt.Errorf("the number of arguments is %d; write `%s`", n, c.UseLine())
+		}
+		return nil
+	}
+}
+
+// anyNumber is no upper bound of takes.
+const anyNumber = math.MaxInt
+
+// holdCommands makes a command that only holds others, and so no work of its own, show its help, and say which word is no
+// command.
+func holdCommands(c *cobra.Command) {
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		near := ""
+		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+			near = "did you mean " + strings.Join(names, " or ") + "? "
+		}
+		return fmt.Errorf("there is no command `%s %s`; %s`%s --help` lists the commands", c.CommandPath(), args[0], near, c.CommandPath())
+	}
+	if c.SuggestionsMinimumDistance == 0 {
+		c.SuggestionsMinimumDistance = 2
+	}
+}

@@ -1,0 +1,90 @@
+package meter
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+)
+
+// TestCoverageAgainstSeconds draws runs and gaps around an hour's edges and counts any part of it by a plain loop.
+func TestCoverageAgainstSeconds(t *testing.T) {
+	hour := midnight.Hour()
+	rapid.Check(t, func(t *rapid.T) {
+		runs := map[span.Second]uint64{}
+		minutes := map[span.Minute]*usage.Minute{}
+		at := hour.Start() - 70
+		for at < hour.End()+70 {
+			run := rapid.Uint64Range(1, 2).Draw(t, "run")
+			to := at + span.Second(rapid.SampledFrom([]int64{1, 2, 59, 60, 61, 900}).Draw(t, "seen"))
+			for ; at < to; at++ {
+				if minutes[at.Minute()] == nil {
+					minutes[at.Minute()] = &usage.Minute{}
+				}
+				bit := span.Bit(int(at - at.Minute().Start()))
+				minutes[at.Minute()].Add(run, 1, bit, bit, []byte{50})
+				runs[at] = run
+			}
+			at += span.Second(rapid.SampledFrom([]int64{1, 9, 10, 11, 19, 20, 21, 22, 70, 800}).Draw(t, "gap"))
+		}
+		c := cover("A", hour, func(device string, m span.Minute) *usage.Minute {
+			if device == "" {
+				return nil
+			}
+			return minutes[m]
+		})
+		from := hour.Start() + span.Second(rapid.Int64Range(0, 3600).Draw(t, "from"))
+		part := span.Span{From: from, To: from + span.Second(rapid.Int64Range(0, int64(hour.End()-from)).Draw(t, "length"))}
+		want := Amounts{Quantity: part.Seconds()}
+		o := oracle{runs: map[string]map[span.Second]uint64{"A": runs}}
+		for at := part.From; at < part.To; at++ {
+			switch {
+			case runs[at] != 0:
+				want.Measured++
+			case o.inferred("A", at):
+				want.Inferred++
+			default:
+				want.Missing++
+			}
+		}
+		if got := c.of(part); got != want {
+			t.Fatalf("%v: got %v, want %v", part, got, want)
+		}
+	})
+}
+
+func TestCoverageOfNothing(t *testing.T) {
+	var c *coverage
+	part := span.Span{From: midnight, To: midnight + 90}
+	diff(t, Amounts{Quantity: 90, Missing: 90}, c.of(part))
+}
+
+// TestBridge: a gap is inferred as far as both its neighbours lie within ten seconds, and only within one run.
+func TestBridge(t *testing.T) {
+	for _, tt := range []struct {
+		gap, run uint64
+		inferred int64
+	}{{1, 1, 1}, {10, 1, 10}, {11, 1, 9}, {18, 1, 2}, {19, 1, 1}, {20, 1, 0}, {1, 2, 0}} {
+		hour := midnight.Hour()
+		at := hour.Start() + 55 // over a minute's edge
+		minutes := map[span.Minute]*usage.Minute{}
+		for run, at := range map[uint64]span.Second{1: at, tt.run + 10: at + span.Second(tt.gap) + 1} {
+			m := minutes[at.Minute()]
+			if m == nil {
+				m = &usage.Minute{}
+				minutes[at.Minute()] = m
+			}
+			bit := span.Bit(int(at - at.Minute().Start()))
+			m.Add(run%10, 1, bit, bit, []byte{50})
+		}
+		c := cover("A", hour, func(device string, m span.Minute) *usage.Minute {
+			if device == "" {
+				return nil
+			}
+			return minutes[m]
+		})
+		diff(t, Amounts{3600, 2, tt.inferred, 3598 - tt.inferred}, c.of(hour.Span()))
+	}
+}

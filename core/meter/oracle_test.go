@@ -1,0 +1,234 @@
+package meter
+
+import (
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/price"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+)
+
+// oracle works everything out a second at a time, from all facts and batches at once.
+type oracle struct {
+	book      *occupancy.Book
+	contracts *contract.Register
+	runs      map[string]map[span.Second]uint64 // by device: the run that measured the second
+	busy      map[string]map[span.Second]uint8
+	spoken    map[string]map[span.Second]bool // by node
+	ledger    map[Entry]Amounts
+	devices   map[DeviceEntry]DeviceSeconds
+}
+
+func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
+	o := &oracle{
+		occupancy.NewBook(), contract.NewRegister(),
+		map[string]map[span.Second]uint64{},
+		map[string]map[span.Second]uint8{},
+		map[string]map[span.Second]bool{},
+		map[Entry]Amounts{},
+		map[DeviceEntry]DeviceSeconds{},
+	}
+	for _, f := range facts {
+		switch f.Body.(type) {
+		case *fact.ContractSigned, *fact.ContractAmended:
+			o.contracts.Apply(f)
+		case *fact.CutRequested:
+		default:
+			o.book.Apply(f)
+		}
+	}
+	for i := range list {
+		o.hear(&list[i])
+	}
+	units := []occupancy.Unit{{Device: "A"}, {Device: "B"}}
+	o.book.Leases(func(l *occupancy.Lease) { units = append(units, occupancy.Unit{Lease: l.ID}) })
+	for _, u := range units {
+		for at := worldFrom; at < until; at++ {
+			o.second(u, at)
+		}
+	}
+	o.book.Leases(o.topUps)
+	return o
+}
+
+func (o *oracle) hear(b *usage.Batch) {
+	if o.spoken[b.Node] == nil {
+		o.spoken[b.Node] = map[span.Second]bool{}
+	}
+	b.Spoken.Each(func(i int) { o.spoken[b.Node][b.Minute.Start()+span.Second(i)] = true })
+	for _, data := range b.Blocks {
+		var block usage.Block
+		if err := block.Decode(data); err != nil {
+			panic(err)
+		}
+		if o.runs[block.Device] == nil {
+			o.runs[block.Device], o.busy[block.Device] = map[span.Second]uint64{}, map[span.Second]uint8{}
+		}
+		block.Seen.Each(func(i int) {
+			at := b.Minute.Start() + span.Second(i)
+			if known, ok := o.runs[block.Device][at]; !ok || b.Run < known {
+				o.runs[block.Device][at], o.busy[block.Device][at] = b.Run, block.Busy[i]
+			}
+		})
+	}
+}
+
+// inferred looks ten seconds back and ahead for the nearest seen seconds.
+func (o *oracle) inferred(device string, at span.Second) bool {
+	for back := at - 1; back >= at-BridgeSeconds; back-- {
+		if before, ok := o.runs[device][back]; ok {
+			for ahead := at + 1; ahead <= at+BridgeSeconds; ahead++ {
+				if after, ok := o.runs[device][ahead]; ok {
+					return before == after
+				}
+			}
+			return false
+		}
+	}
+	return false
+}
+
+func (o *oracle) second(u occupancy.Unit, at span.Second) {
+	held := o.book.On(nil, u, span.Span{From: at, To: at + 1})
+	_, seen := o.runs[u.Device][at]
+	inferred := !seen && o.inferred(u.Device, at)
+	if u.Device != "" {
+		d := DeviceEntry{o.book.Node(u, at.Hour().End()), u.Device, at.Hour()}
+		s := o.devices[d]
+		switch {
+		case seen && len(held) > 0:
+			s.SeenLeased++
+		case seen:
+			s.SeenUnleased++
+			if o.busy[u.Device][at] > LeakBusyPercent {
+				s.Leak++
+			}
+		case len(held) > 0 && o.spoken[d.Node][at] && !inferred:
+			s.Ghost++
+		}
+		if s != (DeviceSeconds{}) {
+			o.devices[d] = s
+		}
+	}
+	each := Amounts{Quantity: 100} // shares are whole hundreds
+	switch {
+	case seen:
+		each.Measured = 100
+	case inferred:
+		each.Inferred = 100
+	default:
+		each.Missing = 100
+	}
+	room := int64(1000)
+	for _, tr := range held {
+		var parts [2]Amounts // granted, refused
+		for range tr.Milli / 100 {
+			i := 0
+			if room -= 100; room < 0 && u.Device != "" {
+				i = 1
+			}
+			parts[i] = parts[i].Plus(each)
+		}
+		for i, a := range parts {
+			if !a.IsZero() {
+				o.add(u, tr.Lease, o.key(tr.Lease, at, at, Leased, i == 1), at.Hour(), a)
+			}
+		}
+	}
+}
+
+func (o *oracle) add(u occupancy.Unit, l *occupancy.Lease, k ChargeKey, h span.Hour, a Amounts) {
+	e := Entry{Lease: l.ID, Device: u.Device, Hour: h, Key: k}
+	o.ledger[e] = o.ledger[e].Plus(a)
+}
+
+func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, overlapped bool) ChargeKey {
+	s := l.Started
+	k := ChargeKey{
+		Customer: s.Customer, SKU: s.SKU, PricingMode: s.PricingMode, Region: s.Region, ServiceTier: s.ServiceTier, Dedicated: s.Dedicated,
+		Kind: kind, Standing: Priced,
+	}
+	v, reason := o.contracts.Resolve(s.Contract, s.Customer, at)
+	if reason == "" {
+		d := v.Contract.Zone.DateOf(at)
+		k.Contract, k.Version, k.PeriodStart = v.Contract.ID, v.Seq, v.Contract.Period(at).Span.From
+		k.LocalDay = int32(d.Year*10000 + int(d.Month)*100 + d.Day)
+		if _, refusal := price.Unit(v.Contract, Condition(k, at)); refusal != nil {
+			reason = string(refusal.Reason)
+		}
+	}
+	if reason == "" && overlapped {
+		reason = ReasonOverlap
+	}
+	if reason == "" {
+		return k
+	}
+	k.Standing, k.Reason = Refused, reason
+	for _, w := range l.Waivers {
+		if w.Contains(second) {
+			k.Standing = Waived
+		}
+	}
+	return k
+}
+
+// topUps charges the starts of a lease that are over: share by share, as the last second went.
+func (o *oracle) topUps(l *occupancy.Lease) {
+	for _, s := range l.Starts {
+		if s.Span.To == span.Open || s.EndedBy == fact.ByProvider || s.EndedBy == fact.ByFault {
+			continue
+		}
+		last := max(s.Span.From, s.Span.To-1)
+		at := s.Span.To
+		v, reason := o.contracts.Resolve(l.Started.Contract, l.Started.Customer, at)
+		if reason != "" {
+			continue // the terms of these worlds do not end
+		}
+		elapsed := int64(s.Span.To - s.Span.From)
+		billable := billable(elapsed, v.Contract.Billing, s.AfterFault)
+		for _, h := range s.Last {
+			refused := o.refusedMilli(h.Unit, l, last, s.Span.Empty())
+			for i, milli := range [2]int64{h.Milli - refused, refused} {
+				if n := (billable - elapsed) * milli; n != 0 {
+					o.add(h.Unit, l, o.key(l, at, last, TopUp, i == 1), last.Hour(), Amounts{Quantity: n})
+				}
+			}
+		}
+	}
+}
+
+// billable counts up to the first length that is a whole number of grains, then to the minimum.
+func billable(elapsed int64, b contract.Billing, afterFault bool) int64 {
+	n := elapsed
+	for n%b.GranularitySeconds != 0 {
+		n++
+	}
+	for !afterFault && n < b.MinimumSeconds {
+		n++
+	}
+	return n
+}
+
+func (o *oracle) refusedMilli(u occupancy.Unit, l *occupancy.Lease, at span.Second, empty bool) (refused int64) {
+	if u.Device == "" || empty {
+		return 0
+	}
+	room := int64(1000)
+	for _, tr := range o.book.On(nil, u, span.Span{From: at, To: at + 1}) {
+		for range tr.Milli / 100 {
+			if room -= 100; room < 0 && tr.Lease == l {
+				refused += 100
+			}
+		}
+	}
+	return refused
+}
+
+// seenSeconds counts the distinct seconds of devices that were seen.
+func (o *oracle) seenSeconds() (n int64) {
+	for _, seconds := range o.runs {
+		n += int64(len(seconds))
+	}
+	return n
+}

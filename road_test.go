@@ -220,9 +220,9 @@ func checkRich(t *testing.T, b bills) {
 	want := []string{
 		"GH-000001 invoice acme-2026 2026-02, 3 lines, 1 unbilled", "GH-000002 invoice nimbus-2026 2026-02, 1 lines, 1 unbilled",
 		"GH-000003 invoice orbit-2026 2026-02, 1 lines, 0 unbilled",
-		"GH-000004 correction acme-2026 2026-02, 2 lines, 0 unbilled", "GH-000005 correction nimbus-2026 2026-02, 1 lines, 1 unbilled",
-		"GH-000006 invoice acme-2026 2026-03, 3 lines, 0 unbilled", "GH-000007 invoice orbit-2026 2026-03, 1 lines, 0 unbilled",
-		"GH-000008 invoice nimbus-2026 2026-03, 1 lines, 0 unbilled",
+		"GH-000004 correction acme-2026 2026-02, 2 lines, 0 unbilled", // nimbus's late samples change coverage alone
+		"GH-000005 invoice acme-2026 2026-03, 3 lines, 0 unbilled", "GH-000006 invoice orbit-2026 2026-03, 1 lines, 0 unbilled",
+		"GH-000007 invoice nimbus-2026 2026-03, 1 lines, 0 unbilled",
 	}
 	if d := gocmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -85,7 +85,7 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "run"
 		c.AddCommand(sub)
 	}
-	for _, sub := range []*cobra.Command{publishCommand(), invoiceCommand(), refusalsCommand(), doctorCommand(), versionCommand()} {
+	for _, sub := range []*cobra.Command{publishCommand(), invoiceCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
 		sub.GroupID = "use"
 		c.AddCommand(sub)
 	}

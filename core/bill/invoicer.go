@@ -87,7 +87,7 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	case *fact.CutRequested:
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
 	case *fact.CutDone:
-		s.cuts = append(s.cuts, Cut{*b, s.requestOf(b.Cut), f.Seq})
+		s.cuts = append(s.cuts, Cut{*b, s.RequestedAt(b.Cut), f.Seq})
 	case *fact.PeriodClosed:
 		k := periodKey{b.Contract, b.PeriodStart}
 		s.closings[k] = append(s.closings[k], closing{b.N, b.PeriodEnd, s.blockOf(b.Cut)})
@@ -105,7 +105,8 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	}
 }
 
-func (s *Invoicer) requestOf(cut string) uint64 {
+// RequestedAt is the position of the request for a cut, 0 when there is none.
+func (s *Invoicer) RequestedAt(cut string) uint64 {
 	for _, r := range s.requested {
 		if r.cut == cut {
 			return r.seq

@@ -58,10 +58,7 @@ type Result struct {
 
 // Run replays the log. It stops the clock at every instant at which a period falls due, as a scripted log does.
 func Run(log Log, o Options) (*Result, error) {
-	p := &player{
-		log: log, state: meter.NewState(), invoicer: bill.NewInvoicer(o.Series, o.Grace), ledger: newLedger(),
-		statements: map[periodKey]*bill.Statement{}, result: &Result{},
-	}
+	p := newPlayer(log, o)
 	slices.SortStableFunc(p.log.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Known, b.Known) })
 	for at := p.next(0); at <= log.Until; at = p.next(at) {
 		if err := p.advance(at); err != nil {
@@ -74,6 +71,13 @@ func Run(log Log, o Options) (*Result, error) {
 	p.result.State, p.result.Refusals = p.state, p.ledger.openRefusals()
 	p.result.Totals, p.result.Devices = p.ledger.totals(), p.ledger.deviceTotals()
 	return p.result, nil
+}
+
+func newPlayer(log Log, o Options) *player {
+	return &player{
+		log: log, state: meter.NewState(), invoicer: bill.NewInvoicer(o.Series, o.Grace), ledger: newLedger(),
+		statements: map[periodKey]*bill.Statement{}, result: &Result{},
+	}
 }
 
 type periodKey struct {
@@ -168,7 +172,7 @@ func (p *player) decide() ([]fact.Fact, error) {
 	var facts []fact.Fact
 	cuts := p.invoicer.Cuts()
 	for ; p.done < len(cuts); p.done++ {
-		closed, err := p.close(cuts[p.done])
+		closed, err := p.close(cuts[p.done], p.look(cuts[p.done]))
 		if err != nil {
 			return nil, err
 		}
@@ -180,34 +184,54 @@ func (p *player) decide() ([]fact.Fact, error) {
 	return facts, nil
 }
 
-func (p *player) close(cut bill.Cut) ([]fact.Fact, error) {
+// view is what the ledger holds at a cut of everything that the cut may close or correct.
+type view struct {
+	totals       map[periodKey][]meter.Total
+	uncontracted map[periodKey][]meter.Total
+	refusals     []meter.Refusal
+	changed      []periodKey
+}
+
+func (p *player) look(cut bill.Cut) view {
+	v := view{map[periodKey][]meter.Total{}, map[periodKey][]meter.Total{}, p.ledger.openRefusals(), p.ledger.takeChanged()}
+	for _, d := range p.invoicer.DueAt(cut) {
+		k := periodKey{d.Contract, d.Period.From}
+		v.totals[k], v.uncontracted[k] = p.ledger.period(k.contract, k.start), p.ledger.uncontracted(d.Customer, d.Period)
+	}
+	for _, k := range v.changed {
+		v.totals[k] = p.ledger.period(k.contract, k.start)
+	}
+	return v
+}
+
+func (p *player) close(cut bill.Cut, v view) ([]fact.Fact, error) {
 	var facts []fact.Fact
 	p.result.Blocked = nil
 	for _, d := range p.invoicer.DueAt(cut) {
-		totals := p.ledger.period(d.Contract, d.Period.From)
-		if b := p.invoicer.Check(d, cut, totals, p.ledger.uncontracted(d.Customer, d.Period), p.ledger.openRefusals()); b != nil {
+		k := periodKey{d.Contract, d.Period.From}
+		if b := p.invoicer.Check(d, cut, v.totals[k], v.uncontracted[k], v.refusals); b != nil {
 			p.result.Blocked = append(p.result.Blocked, *b)
 			continue
 		}
-		issued, err := p.issue(periodKey{d.Contract, d.Period.From}, d.Period, 1, cut, totals)
+		issued, err := p.issue(k, d.Period, 1, cut, v.totals[k])
 		if err != nil {
 			return nil, err
 		}
 		facts = append(facts, issued...)
 	}
-	corrections, err := p.correct(cut)
+	corrections, err := p.correct(cut, v)
 	return append(facts, corrections...), err
 }
 
 // correct bills what changed in closed periods since they were billed last.
-func (p *player) correct(cut bill.Cut) ([]fact.Fact, error) {
+func (p *player) correct(cut bill.Cut, v view) ([]fact.Fact, error) {
 	var facts []fact.Fact
-	for _, k := range p.ledger.takeChanged() {
+	for _, k := range v.changed {
 		n, block := p.invoicer.Closed(k.contract, k.start)
 		if n == 0 || block >= cut.Block {
 			continue
 		}
-		before, totals := p.statements[k], p.ledger.period(k.contract, k.start)
+		before, totals := p.statements[k], v.totals[k]
 		d := bill.Due{Contract: k.contract, Customer: before.Contract.Customer, Period: before.Period}
 		if b := p.invoicer.CheckCorrection(d, cut, totals); b != nil {
 			p.result.Blocked = append(p.result.Blocked, *b)
@@ -224,7 +248,7 @@ func (p *player) correct(cut bill.Cut) ([]fact.Fact, error) {
 }
 
 func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, totals []meter.Total) ([]fact.Fact, error) {
-	s, err := bill.Compute(p.invoicer.Contracts(), k.contract, period, totals)
+	s, err := bill.Compute(p.invoicer.ContractsAt(cut), k.contract, period, totals)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,11 @@ func (p *Progress) At(at, from, to span.Second) {
 	p.show(fmt.Sprintf("playing the trace: %s, %d %%", at.String()[:16], done))
 }
 
+// Reached tells which instant a piece of work has come to.
+func (p *Progress) Reached(what string, at span.Second) {
+	p.show(fmt.Sprintf("%s: %s", what, at.String()[:16]))
+}
+
 func (p *Progress) show(text string) {
 	now := time.Now()
 	switch {

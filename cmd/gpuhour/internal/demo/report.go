@@ -241,6 +241,7 @@ func (w *world) printNext(f *findings) {
 		p("  gpuhour invoice show %s --data %s --lang zh", f.invoices[n-1].Invoice, w.Dir)
 		p("  gpuhour invoice preview %s --data %s", f.invoices[n-1].Contract, w.Dir)
 	}
+	p("  gpuhour audit --data %s         (replays the log, trusting no table: the same bytes)", w.Dir)
 	p("  gpuhour doctor --data %s", w.Dir)
 	p("  gpuhour rate core/cases/*.yaml            (price scenarios without any engine)")
 	p("  gpuhour serve                             (the same services at the wall clock)")

@@ -74,11 +74,11 @@ func Open(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 		e.wire()
 		return e, nil
 	}
-	if err := e.openBus(ctx); err != nil {
+	if err := e.openStore(ctx, o); err != nil { // first: it may have to fetch its engine, and nothing is made when it cannot
 		return nil, err
 	}
-	if err := e.openStore(ctx, o); err != nil {
-		return nil, errors.Join(err, e.bus.Close())
+	if err := e.openBus(ctx); err != nil {
+		return nil, errors.Join(err, e.store.Close())
 	}
 	e.wire()
 	return e, nil

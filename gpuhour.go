@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type Options struct {
 	Progress func(stage string, done, total int64)
 	// Memory keeps log and tables in memory, for tests of a host: nothing survives Close.
 	Memory bool
+	// Wait tries engines by address again until they answer or ctx ends, and says so in the log: a service may be started
+	// before them.
+	Wait bool
 }
 
 // Engine is one open log with its tables.
@@ -77,7 +81,7 @@ func Open(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 	if err := e.openStore(ctx, o); err != nil { // first: it may have to fetch its engine, and nothing is made when it cannot
 		return nil, err
 	}
-	if err := e.openBus(ctx); err != nil {
+	if err := e.openBus(ctx, o); err != nil {
 		return nil, errors.Join(err, e.store.Close())
 	}
 	e.wire()
@@ -122,12 +126,14 @@ func (e *Engine) wire() {
 	e.alert = alerter.New(e.bus, e.store, alert.Default())
 }
 
-func (e *Engine) openBus(ctx context.Context) error {
+func (e *Engine) openBus(ctx context.Context, o Options) error {
 	streams := natsbus.StreamOptions{Replicas: e.cfg.NATS.Replicas}
 	if e.cfg.NATS.URL != "" {
-		b, err := natsbus.Connect(ctx, e.cfg.NATS.URL, natsbus.ConnectOptions{Streams: streams})
-		e.bus = b
-		return err
+		return e.reach(ctx, o, "NATS", func() error {
+			b, err := natsbus.Connect(ctx, e.cfg.NATS.URL, natsbus.ConnectOptions{Streams: streams})
+			e.bus = b
+			return err
+		})
 	}
 	host, port, err := splitListen(e.cfg.NATS.Listen)
 	if err != nil {
@@ -151,26 +157,58 @@ func (e *Engine) openStore(ctx context.Context, o Options) error {
 		e.store, e.engine = s, engine
 		return nil
 	}
-	u, err := url.Parse(e.cfg.ClickHouse.URL)
-	if err != nil {
-		return fmt.Errorf("clickhouse.url: %w", err)
-	}
-	password, _ := u.User.Password()
-	server := clickhouse.Server{Address: u.Host, Username: u.User.Username(), Password: password}
-	var s *clickhouse.Store
-	switch u.Scheme {
-	case "clickhouse":
-		s, err = clickhouse.OpenNative(ctx, server, options)
-	case "http":
-		s, err = clickhouse.OpenHTTP(ctx, server, options)
-	default:
-		err = fmt.Errorf("clickhouse.url: scheme %q; write clickhouse:// (native) or http://", u.Scheme)
-	}
+	server, dial, err := serverAt(e.cfg.ClickHouse.URL)
 	if err != nil {
 		return err
 	}
-	e.store = s
-	return nil
+	return e.reach(ctx, o, "ClickHouse", func() error {
+		s, err := dial(ctx, server, options)
+		e.store = s
+		return err
+	})
+}
+
+// serverAt reads clickhouse.url. Its errors do not show the password.
+func serverAt(address string) (clickhouse.Server, func(context.Context, clickhouse.Server, clickhouse.Options) (*clickhouse.Store, error), error) {
+	u, err := url.Parse(address)
+	if wrong := (*url.Error)(nil); errors.As(err, &wrong) {
+		return clickhouse.Server{}, nil, fmt.Errorf("clickhouse.url: %w", wrong.Err)
+	}
+	password, _ := u.User.Password()
+	server := clickhouse.Server{Address: u.Host, Username: u.User.Username(), Password: password}
+	switch u.Scheme {
+	case "clickhouse":
+		return server, clickhouse.OpenNative, nil
+	case "http":
+		return server, clickhouse.OpenHTTP, nil
+	default:
+		return clickhouse.Server{}, nil, fmt.Errorf("clickhouse.url: scheme %q; write clickhouse:// (native) or http://", u.Scheme)
+	}
+}
+
+// Pauses between tries to reach an engine by address.
+const (
+	firstPause = 250 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// reach opens an engine by address, again and again when o.Wait.
+func (e *Engine) reach(ctx context.Context, o Options, what string, open func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := open()
+		if network := (*net.OpError)(nil); errors.As(err, &network) {
+			err = fmt.Errorf("reach %s: %w", what, network) // without the statement that could not be sent
+		}
+		if err == nil || !o.Wait || ctx.Err() != nil {
+			return err
+		}
+		e.log.Warn("waiting for "+what, "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Close ends both engines. Everything acknowledged is on disk.
@@ -231,6 +269,11 @@ func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second)
 		return nil, 0, err
 	}
 	return bill.NewDocument(s, nil, 0), look.At, nil
+}
+
+// InvoiceStanding is how far the invoices of the log are and what blocks a close, also where another process issues them.
+func (e *Engine) InvoiceStanding(ctx context.Context) (invoicer.Standing, error) {
+	return invoicer.Look(ctx, e.bus, e.store, e.cfg.Invoice.Series, int64(e.cfg.Invoice.Grace/time.Second))
 }
 
 // Blocked lists the periods that could not close, each with its reason and remedy. It knows what this process decided.

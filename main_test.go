@@ -35,7 +35,9 @@ func TestMain(m *testing.M) {
 }
 
 func childTasks() map[string]func(context.Context, string) error {
-	return map[string]func(context.Context, string) error{"play": playChild, "preview": previewChild}
+	return map[string]func(context.Context, string) error{
+		"play": playChild, "preview": previewChild, "nats": natsChild, "clickhouse": clickHouseChild,
+	}
 }
 
 // process is a running child and what it prints, line by line.

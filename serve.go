@@ -94,7 +94,11 @@ func (e *Engine) stepRater(ctx context.Context) (bool, error) {
 }
 
 func (e *Engine) stepInvoicer(ctx context.Context) (bool, error) {
+	issued, _ := e.invoice.Issued()
 	worked, err := e.invoice.Step(ctx)
+	if now, last := e.invoice.Issued(); now > issued {
+		e.log.Info("invoices issued", "count", now-issued, "last", last)
+	}
 	blocked := slices.Clone(e.invoice.Blocked())
 	before := e.blocked.Swap(&blocked)
 	e.metrics.Blocked.Set(float64(len(blocked)))

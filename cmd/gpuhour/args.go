@@ -39,3 +39,15 @@ func holdCommands(c *cobra.Command) {
 		c.SuggestionsMinimumDistance = 2
 	}
 }
+
+// count is "1 fact", "2 facts", "2 batches".
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
-	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/buslog"
 	"github.com/gpuhour/gpuhour/services/collector/recorded"
@@ -37,11 +36,11 @@ This version reads recordings only: it has no source for real GPUs yet, and says
 				return errors.New("--trace: name a recording; this version has no source for real GPUs")
 			}
 			return attach(c, func(e *gpuhour.Engine) error {
-				return collect(c.Context(), e, node, trace, spoolDir, loop)
+				return collect(c, e, node, trace, spoolDir, loop)
 			})
 		},
 	}
-	config.Flags(c.Flags())
+	settings(c)
 	host, _ := os.Hostname() // without a name --node is asked for
 	c.Flags().StringVar(&node, "node", host, "name of this node")
 	c.Flags().StringVar(&trace, "trace", "", "recording to play (CSV)")
@@ -50,7 +49,7 @@ This version reads recordings only: it has no source for real GPUs yet, and says
 	return c
 }
 
-func collect(ctx context.Context, e *gpuhour.Engine, node, trace, spoolDir string, loop bool) (err error) {
+func collect(c *cobra.Command, e *gpuhour.Engine, node, trace, spoolDir string, loop bool) (err error) {
 	if node == "" {
 		return errors.New("--node: this machine has no name; give one")
 	}
@@ -83,28 +82,40 @@ func collect(ctx context.Context, e *gpuhour.Engine, node, trace, spoolDir strin
 	engine := collector.New(collector.Config{
 		Boot: "recording", FirstRun: uint64(start), Clock: usage.ClockEvidence{State: usage.ClockUnknown},
 	}, []collector.Node{{Name: node, Source: source}}, sp, buslog.New(e.Bus()))
-	sampleEverySecond(ctx, engine, source.Window)
+	ctx := c.Context()
+	fmt.Fprintf(c.ErrOrStderr(), "sampling node %s from %s, once a second; interrupt it to stop\n", node, trace)
+	sampling := sampleEverySecond(ctx, engine, source.Window)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return engine.Stop(stopping)
+	if err := errors.Join(sampling, engine.Stop(stopping)); err != nil {
+		return fmt.Errorf("send the last batches: %w; they stay in %s and are sent at the next start", err, spoolDir)
+	}
+	seen, _ := engine.Samples()
+	fmt.Fprintf(c.OutOrStdout(), "%s sampled; the log has %s\n", count(int(seen), "GPU-second"), count(int(engine.Counters().Published), "batch"))
+	return nil
 }
 
 // sampleEverySecond samples each wall second that is over once, until the recording ends or ctx does. Seconds the process
-// slept through are not sampled: they stay a gap.
-func sampleEverySecond(ctx context.Context, engine *collector.Engine, window span.Span) {
+// slept through are not sampled: they stay a gap. It gives up on what only a person can mend: a broken spool, a cloned node.
+func sampleEverySecond(ctx context.Context, engine *collector.Engine, window span.Span) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for at := span.Second(time.Now().Unix()); at < window.To; {
-		if err := engine.Step(ctx, at); err != nil && ctx.Err() == nil {
+		err := engine.Step(ctx, at)
+		switch {
+		case errors.Is(err, spool.ErrBroken) || errors.Is(err, collector.ErrCloned):
+			return err
+		case err != nil && ctx.Err() == nil:
 			slog.Error("collector", "error", err)
 		}
 		for next := at; next <= at; next = span.Second(time.Now().Unix()) {
 			select {
 			case <-ctx.Done():
-				return
+				return nil
 			case <-ticker.C:
 			}
 		}
 		at = span.Second(time.Now().Unix())
 	}
+	return nil
 }

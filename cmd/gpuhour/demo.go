@@ -21,14 +21,17 @@ the invoicer, all in this process. It needs no server. The ClickHouse engine is 
 npm (178 MB) and kept in the user cache directory.`,
 		Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			o, err := look(c)
+			if err != nil {
+				return err
+			}
+			if _, err := demo.Contracts(minimum); err != nil {
+				return fmt.Errorf("--minimum: %w", err)
+			}
 			if dir == "" {
 				if dir, err = os.MkdirTemp("", "gpuhour-demo-"); err != nil {
 					return fmt.Errorf("make a data directory: %w; name one with --data", err)
 				}
-			}
-			o, err := look(c)
-			if err != nil {
-				return err
 			}
 			progress := newProgress()
 			err = demo.Run(c.Context(), demo.Options{

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour"
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
-	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/platform/store"
 	"github.com/gpuhour/gpuhour/services/alerter"
 	"github.com/gpuhour/gpuhour/services/invoicer/render"
@@ -24,72 +25,122 @@ func doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Check the log, the tables and how far the services are", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return attach(c, func(e *gpuhour.Engine) error {
-				findings, bad, err := examine(c.Context(), e)
-				if err != nil {
+				d := &diagnosis{e: e}
+				if err := d.examine(c.Context()); err != nil {
 					return err
 				}
-				for _, f := range findings {
+				for _, f := range d.findings {
 					fmt.Fprintln(c.OutOrStdout(), f)
 				}
-				if bad > 0 {
-					return fmt.Errorf("doctor: %d findings need a person", bad)
+				if len(d.blocked) > 0 {
+					fmt.Fprint(c.OutOrStdout(), "\n", render.Blocked(d.blocked[:min(len(d.blocked), shownBlocks)], render.Options{Width: 100}))
+				}
+				if d.bad > 0 {
+					return fmt.Errorf("doctor: %s, marked BAD, for a person to look at", count(d.bad, "finding"))
 				}
 				return nil
 			})
 		},
 	}
-	config.Flags(c.Flags())
+	settings(c)
 	return c
 }
 
-// examine looks at both streams, every service's lag in time, and what was refused.
-func examine(ctx context.Context, e *gpuhour.Engine) (findings []string, bad int, err error) {
-	note := func(ok bool, what, format string, args ...any) {
-		mark := "ok  "
-		if !ok {
-			mark = "BAD "
-			bad++
-		}
-		findings = append(findings, fmt.Sprintf("%s  %-12s %s", mark, what, fmt.Sprintf(format, args...)))
+// shownBlocks is how many blocked periods are shown.
+const shownBlocks = 20
+
+// diagnosis is what was found.
+type diagnosis struct {
+	e        *gpuhour.Engine
+	findings []string
+	bad      int // of them need a person
+	blocked  []bill.Block
+}
+
+func (d *diagnosis) note(ok bool, what, format string, args ...any) {
+	mark := "ok  "
+	if !ok {
+		mark = "BAD "
+		d.bad++
 	}
+	d.findings = append(d.findings, fmt.Sprintf("%s  %-12s %s", mark, what, fmt.Sprintf(format, args...)))
+}
+
+// examine looks at both streams, the clock, every service's lag in time, what was refused and what cannot be billed.
+func (d *diagnosis) examine(ctx context.Context) error {
 	for _, stream := range []string{bus.Facts, bus.Usage} {
-		last, err := e.Bus().LastSeq(ctx, stream)
+		last, err := d.e.Bus().LastSeq(ctx, stream)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		note(true, "log", "%s ends at %d", stream, last)
+		d.note(true, "log", "%s ends at %d", stream, last)
 	}
-	var tick codec.Tick
-	m, err := e.Bus().Last(ctx, bus.Tick)
-	switch {
-	case errors.Is(err, bus.ErrNotFound):
-		note(false, "clock", "no tick yet: nothing can be rated; run `gpuhour serve`")
-	case err != nil:
-		return nil, 0, err
-	default:
-		if tick, err = codec.DecodeTick(m); err != nil {
-			return nil, 0, err
-		}
-		note(true, "clock", "last tick %s, stored %s ago", tick.At, time.Since(m.Time).Round(time.Second))
+	clock, err := d.clock(ctx)
+	if err != nil {
+		return err
 	}
 	for _, service := range []string{rater.Service, alerter.Service} {
-		p, err := e.Store().Progress(ctx, service)
+		p, err := d.e.Store().Progress(ctx, service)
 		if errors.Is(err, store.ErrNotFound) {
-			note(false, service, "it never worked on this log")
+			d.note(false, service, "it never worked on this log")
 			continue
 		}
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		lag := int64(tick.At - p.At)
-		note(lag <= lagLimitSeconds, service, "complete until %s, %d s behind the clock", p.At, lag)
+		lag := int64(clock - p.At)
+		d.note(lag <= lagLimitSeconds, service, "complete until %s, %d s behind the clock", p.At, lag)
 	}
-	refusals, err := e.Store().OpenRefusals(ctx, ^uint64(0))
+	standing, err := d.e.InvoiceStanding(ctx)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
-	note(len(refusals) == 0, "refusals", "%d open; `gpuhour refusals` lists them", len(refusals))
-	return findings, bad, nil
+	d.blocked = standing.Blocked
+	waiting := standing.Due - len(d.blocked)
+	d.note(len(d.blocked) == 0, "invoicer", "%s issued; %s being closed, %d cannot close", count(int(standing.Issued), "invoice"), count(waiting, "period"), len(d.blocked))
+	refusals, err := d.e.Store().OpenRefusals(ctx, ^uint64(0))
+	if err != nil {
+		return err
+	}
+	hint := ""
+	if len(refusals) > 0 {
+		hint = "; `gpuhour refusals` lists them"
+	}
+	d.note(len(refusals) == 0, "refusals", "%d open%s", len(refusals), hint)
+	return nil
+}
+
+// clock is the last tick's time. A wall clock that stands is a finding: nothing is rated or billed until it goes on.
+func (d *diagnosis) clock(ctx context.Context) (span.Second, error) {
+	m, err := d.e.Bus().Last(ctx, bus.Tick)
+	if errors.Is(err, bus.ErrNotFound) {
+		d.note(false, "clock", "no tick yet: nothing can be rated; run `gpuhour serve`")
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	tick, err := codec.DecodeTick(m)
+	if err != nil {
+		return 0, err
+	}
+	declared, err := d.e.Bus().Last(ctx, codec.FactSubject(&fact.ClockDeclared{}))
+	if err != nil {
+		return 0, err
+	}
+	f, err := codec.DecodeFact(declared)
+	if err != nil {
+		return 0, err
+	}
+	age := time.Since(m.Time)
+	mode, _ := f.Body.(*fact.ClockDeclared) // the only body on this subject
+	stands := mode.Mode == fact.Wall && age > lagLimitSeconds*time.Second
+	hint := ""
+	if stands {
+		hint = ": nothing is billed while it stands; run `gpuhour serve`"
+	}
+	d.note(!stands, "clock", "last tick %s, stored %s ago%s", tick.At, age.Round(time.Second), hint)
+	return tick.At, nil
 }
 
 // lagLimitSeconds is how far a service may be behind the clock before a person should look.
@@ -113,7 +164,7 @@ func refusalsCommand() *cobra.Command {
 			})
 		},
 	}
-	config.Flags(c.Flags())
+	settings(c)
 	c.Flags().String("lang", "en", "language: en or zh")
 	return c
 }

@@ -54,6 +54,14 @@ func attach(c *cobra.Command, f func(*gpuhour.Engine) error) error {
 	return withEngine(c, gpuhour.Attach, f)
 }
 
+// settings adds the flags of a command that looks on. What only a service needs may be given and is not listed.
+func settings(c *cobra.Command) {
+	config.Flags(c.Flags())
+	for _, name := range []string{"http-listen", "invoice-grace", "invoice-series", "nats-listen", "nats-replicas"} {
+		c.Flags().Lookup(name).Hidden = true
+	}
+}
+
 func newProgress() *demo.Progress {
 	return demo.NewProgress(os.Stderr, term.IsTerminal(int(os.Stderr.Fd())))
 }

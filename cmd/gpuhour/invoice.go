@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/span"
-	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/services/invoicer/render"
 )
 
@@ -27,7 +27,7 @@ func invoiceCommand() *cobra.Command {
 	}
 	preview.Flags().String("at", "", "an instant in the period, such as 2026-05-15T00:00:00+08:00; the current period when not given")
 	for _, sub := range []*cobra.Command{list, show, preview} {
-		config.Flags(sub.Flags())
+		settings(sub)
 		sub.Flags().String("lang", "en", "language: en or zh")
 		sub.Flags().String("format", "text", "text or json")
 		c.AddCommand(sub)
@@ -135,6 +135,28 @@ func previewInvoice(c *cobra.Command, args []string) error {
 			return err
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "provisional: complete until %s\n", until)
-		return nil
+		return tellIssued(c, e, d)
 	})
+}
+
+// tellIssued names the invoices that a previewed period has already: the preview is what is known of it now.
+func tellIssued(c *cobra.Command, e *gpuhour.Engine, d *bill.Document) error {
+	from, err := span.Parse(d.Period.From)
+	if err != nil {
+		return err
+	}
+	rows, err := e.Invoices(c.Context())
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, r := range rows {
+		if r.Contract == d.Contract && r.PeriodFrom == from {
+			names = append(names, bill.InvoiceName(r.Series, r.Number))
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "this period is closed and billed by %s; the preview shows what is known of it now\n", strings.Join(names, ", "))
+	}
+	return nil
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour"
+	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
-	"github.com/gpuhour/gpuhour/platform/config"
 )
 
 // maxLine bounds one fact's JSON line: a contract's document and room for the rest.
@@ -20,13 +21,16 @@ const maxLine = 2 * fact.MaxDocument
 func publishCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish [FILE...]",
-		Short: "State facts: leases and contracts as JSON lines, from files or standard input",
-		Long: `Each line is a fact: {"type":"lease.started.v1","key":"...","data":{...}}. docs/format.md lists the
-types. All lines are checked before any is published. A line with a key that was published before
-counts once, so a file may be sent again.`,
-		Args: takes(0, anyNumber),
+		Short: "State facts: contracts (.yaml), and leases as JSON lines, from files or standard input",
+		Long: `A .yaml file is a contract, stated as signed; what changes later is an amendment, a fact.
+In any other file each line is a fact:
+{"type":"lease.started.v1","key":"...","data":{...}}; docs/facts.md shows every type. Everything is
+checked before anything is published. A fact with a key that was published before counts once, so a
+file may be sent again. What gpuhour itself decides, such as closings and invoices, is not taken.`,
+		Example: "  gpuhour publish acme.yaml facts.jsonl\n  gpuhour publish < facts.jsonl",
+		Args:    takes(0, anyNumber),
 		RunE: func(c *cobra.Command, args []string) error {
-			facts, err := readFacts(args, c.InOrStdin())
+			facts, err := readStatements(args, c.InOrStdin())
 			if err != nil {
 				return err
 			}
@@ -34,13 +38,60 @@ counts once, so a file may be sent again.`,
 				if err := e.State(c.Context(), facts...); err != nil {
 					return err
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%d facts published\n", len(facts))
+				fmt.Fprintln(c.OutOrStdout(), count(len(facts), "fact"), "published; `gpuhour refusals` lists what could not be taken")
 				return nil
 			})
 		},
 	}
-	config.Flags(c.Flags())
+	settings(c)
 	return c
+}
+
+// readStatements reads contracts and JSON lines. What would be refused later, and known only then, is an error here.
+func readStatements(files []string, in io.Reader) ([]fact.Fact, error) {
+	contracts, lines := sortFiles(files)
+	log, err := contractStatements(contracts)
+	var facts []fact.Fact
+	for _, s := range log.Statements {
+		facts = append(facts, s.Fact)
+	}
+	if len(lines) > 0 || len(contracts) == 0 {
+		stated, linesErr := readFacts(lines, in)
+		facts, err = append(facts, stated...), errors.Join(err, linesErr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range facts {
+		err = errors.Join(err, statable(f))
+	}
+	return facts, err
+}
+
+// statable is whether a person may state a fact: a closing that nobody decided would be believed, and a contract that cannot
+// be read would wait as a refusal.
+func statable(f fact.Fact) error {
+	var id, customer, document string
+	switch b := f.Body.(type) {
+	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.RefusalCarried:
+		return nil
+	case *fact.TimeResumed:
+		return fmt.Errorf("fact %s: %s is stated by `gpuhour resume`", f.Key, f.Body.Type())
+	case *fact.ContractSigned:
+		id, customer, document = b.Contract, b.Customer, b.Document
+	case *fact.ContractAmended:
+		id, document = b.Contract, b.Document
+	default:
+		return fmt.Errorf("fact %s: %s is decided by gpuhour itself and cannot be published", f.Key, f.Body.Type())
+	}
+	c, err := contract.Parse("fact "+f.Key+": document", []byte(document))
+	if err != nil {
+		return err
+	}
+	if c.ID != id || customer != "" && c.Customer != customer {
+		return fmt.Errorf("fact %s names contract %q of customer %q, its document %q of %q; correct one of them", f.Key, id, customer, c.ID, c.Customer)
+	}
+	return nil
 }
 
 // readFacts reads JSON lines of every file, "-" or no file being standard input. Every bad line is told, by file and line.
@@ -68,7 +119,7 @@ func readFacts(files []string, in io.Reader) ([]fact.Fact, error) {
 		return nil, err
 	}
 	if len(facts) == 0 {
-		return nil, errors.New("read facts: there is no fact in the input; a fact is one line of JSON, see docs/format.md")
+		return nil, errors.New("read facts: there is no fact in the input; a fact is one line of JSON, see docs/facts.md")
 	}
 	return facts, nil
 }
@@ -91,7 +142,7 @@ func readLines(name string, r io.Reader) (facts []fact.Fact, err error) {
 			continue
 		}
 		if bad++; bad <= shownErrors {
-			err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, n, lineErr))
+			err = errors.Join(err, told(fmt.Sprintf("%s:%d: ", name, n), lineErr))
 		}
 	}
 	if bad > shownErrors {
@@ -104,4 +155,9 @@ func readLines(name string, r io.Reader) (facts []fact.Fact, err error) {
 		err = errors.Join(err, fmt.Errorf("%s:%d: %w", name, n+1, scanErr))
 	}
 	return facts, err
+}
+
+// told puts where it is in front of every line of an error.
+func told(where string, err error) error {
+	return errors.New(where + strings.ReplaceAll(err.Error(), "\n", "\n"+where))
 }

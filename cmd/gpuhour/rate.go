@@ -73,6 +73,8 @@ func sortFiles(args []string) (scenarios, facts []string) {
 
 func rateScenarios(c *cobra.Command, files []string) error {
 	var failed []string
+	expected := 0
+	format, _ := formatOf(c)
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -89,19 +91,26 @@ func rateScenarios(c *cobra.Command, files []string) error {
 		if err != nil {
 			return fmt.Errorf("rate %s: %w", name, err)
 		}
+		if format == "text" {
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n\n", name, strings.TrimSpace(s.Story))
+		}
 		if err := printResult(c, result); err != nil {
 			return err
 		}
 		differences := s.Check(result)
 		for _, d := range differences {
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", name, d)
+			fmt.Fprintln(c.ErrOrStderr(), d)
 		}
+		expected += len(s.Expect)
 		if len(differences) > 0 {
 			failed = append(failed, name)
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d scenarios differ from what they expect: %s", len(failed), len(files), strings.Join(failed, ", "))
+		return fmt.Errorf("%d of %s not as expected: %s", len(failed), count(len(files), "scenario"), strings.Join(failed, ", "))
+	}
+	if format == "text" && expected > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "as expected: %s, %s\n", count(len(files), "scenario"), count(expected, "period"))
 	}
 	return nil
 }
@@ -204,6 +213,9 @@ func printResult(c *cobra.Command, r *replay.Result) error {
 	}
 	if len(r.Refusals) > 0 {
 		fmt.Fprintln(out, render.Refusals(r.Refusals, o))
+	}
+	if text := render.Uncontracted(r.Totals, o); text != "" {
+		fmt.Fprintln(out, text)
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func TestRateCaseThatDiffers(t *testing.T) {
 	}
 	moved(t, map[string]string{"wrong.yaml": strings.Replace(string(text), "total: 3.48 USD", "total: 3.49 USD", 1)})
 	got := call(t, "", "rate", "wrong.yaml")
-	if got.code != 1 || !strings.Contains(got.err, "wrong.yaml: ") || !strings.Contains(got.err, "3.49") || !strings.Contains(got.err, "3.48") ||
-		!strings.Contains(got.err, "1 of 1 scenarios differ from what they expect: wrong.yaml") {
+	if got.code != 1 || !strings.Contains(got.err, "wrong.yaml:23: ") || !strings.Contains(got.err, "3.49") || !strings.Contains(got.err, "3.48") ||
+		!strings.Contains(got.err, "1 of 1 scenario not as expected: wrong.yaml") {
 		t.Errorf("%v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -35,11 +36,17 @@ func serviceCommand(name, short string, services ...string) *cobra.Command {
 			if name != "serve" && (cfg.NATS.URL == "" || cfg.ClickHouse.URL == "") {
 				return fmt.Errorf("%s needs --nats-url and --clickhouse-url; on one machine run `gpuhour serve`, which holds both engines", name)
 			}
-			return withEngine(c, gpuhour.Open, func(e *gpuhour.Engine) error { return e.Serve(c.Context(), services...) })
+			return withEngine(c, openPatiently, func(e *gpuhour.Engine) error { return e.Serve(c.Context(), services...) })
 		},
 	}
 	config.Flags(c.Flags())
 	return c
+}
+
+// openPatiently is gpuhour.Open for a service: it may be started before the engines that it needs.
+func openPatiently(ctx context.Context, cfg gpuhour.Config, o gpuhour.Options) (*gpuhour.Engine, error) {
+	o.Wait = true
+	return gpuhour.Open(ctx, cfg, o)
 }
 
 func resumeCommand() *cobra.Command {
@@ -61,7 +68,7 @@ func resumeCommand() *cobra.Command {
 			})
 		},
 	}
-	config.Flags(c.Flags())
+	settings(c)
 	c.Flags().StringVar(&by, "by", os.Getenv("USER"), "who checked the machine's time")
 	return c
 }

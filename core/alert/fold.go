@@ -105,8 +105,7 @@ func (f *Fold) WindowStart(at span.Second) span.Second {
 
 // measure takes a batch that reaches into the window of a minute to be decided, and is not ahead of the tick.
 func (f *Fold) measure(b *usage.Batch, at span.Second) {
-	last := b.Minute.Start() + span.Second(b.Spoken.Last())
-	if b.Minute <= f.through-span.Minute(f.rule.WindowMinutes) || last > at+usage.MaxAheadSeconds {
+	if b.Minute <= f.through-span.Minute(f.rule.WindowMinutes) || b.Ahead(at) {
 		return
 	}
 	devices := f.minutes[b.Minute]

@@ -30,6 +30,7 @@ type Invoicer struct {
 	number     uint64
 	numberAt   uint64 // position of the series' last invoice
 	halted     map[string]string
+	totals     map[periodKey][]stated // what cuts stated of a period's leases, in order
 	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
 	closedThrough map[string]span.Second
 }
@@ -37,6 +38,12 @@ type Invoicer struct {
 type periodKey struct {
 	contract string
 	start    span.Second
+}
+
+// stated is what a cut said that the leases of a period hold.
+type stated struct {
+	at     uint64 // position of the cut's answer
+	leased int64  // milli-GPU-seconds
 }
 
 type request struct {
@@ -64,7 +71,7 @@ func NewInvoicer(series string, grace int64) *Invoicer {
 	return &Invoicer{
 		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
 		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
-		closedThrough: map[string]span.Second{},
+		totals: map[periodKey][]stated{}, closedThrough: map[string]span.Second{},
 	}
 }
 
@@ -88,6 +95,10 @@ func (s *Invoicer) Apply(f fact.Fact) {
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
 	case *fact.CutDone:
 		s.cuts = append(s.cuts, Cut{*b, s.RequestedAt(b.Cut), f.Seq})
+		for _, t := range b.Totals {
+			k := periodKey{t.Contract, t.PeriodStart}
+			s.totals[k] = append(s.totals[k], stated{f.Seq, t.LeasedMilliGPUSeconds})
+		}
 	case *fact.PeriodClosed:
 		k := periodKey{b.Contract, b.PeriodStart}
 		s.closings[k] = append(s.closings[k], closing{b.N, b.PeriodEnd, s.blockOf(b.Cut)})
@@ -290,7 +301,7 @@ func (s *Invoicer) CheckCorrection(d Due, cut Cut, totals []meter.Total) *Block 
 	if reason, ok := s.halted[d.Customer]; ok {
 		return d.block("the customer is halted: %s", reason)
 	}
-	if b := conservation(d, cut, totals); b != "" {
+	if b := s.conservation(d, cut, totals); b != "" {
 		return d.block("%s", b)
 	}
 	return nil
@@ -300,12 +311,13 @@ func (d Due) block(format string, args ...any) *Block {
 	return &Block{d.Contract, d.Customer, d.Period, fmt.Sprintf(format, args...)}
 }
 
-// conservation holds the ledger against occupancy: leased = priced + waived + refused, to the milli-second.
-func conservation(d Due, cut Cut, totals []meter.Total) string {
+// conservation holds the ledger against occupancy as the cut knew it: leased = priced + waived + refused, to the
+// milli-second.
+func (s *Invoicer) conservation(d Due, cut Cut, totals []meter.Total) string {
 	var leased, keyed int64
-	for _, t := range cut.Totals {
-		if t.Contract == d.Contract && t.PeriodStart == d.Period.From {
-			leased = t.LeasedMilliGPUSeconds
+	for _, t := range s.totals[periodKey{d.Contract, d.Period.From}] {
+		if t.at <= cut.Done { // a cut states what changed since the one before
+			leased = t.leased
 		}
 	}
 	for _, t := range totals {

@@ -243,3 +243,25 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestConservationOfAnUnlistedPeriod: a cut that states nothing of a period leaves what an earlier one stated, and what a
+// later one states does not reach back.
+func TestConservationOfAnUnlistedPeriod(t *testing.T) {
+	l := newLog(t, 0)
+	l.sign("c1", "")
+	of := func(leased int64) fact.Total {
+		return fact.Total{Contract: "c1", PeriodStart: march, LeasedMilliGPUSeconds: leased}
+	}
+	first, _ := l.cut(april, of(hour))
+	unlisted, _ := l.cut(april + 30*day)
+	later, _ := l.cut(april+61*day, of(2*hour))
+	d := Due{Contract: "c1", Customer: "acme", Period: period()}
+	for i, c := range []struct {
+		cut  Cut
+		want int64
+	}{{first, hour}, {unlisted, hour}, {later, 2 * hour}} {
+		if b := l.CheckCorrection(d, c.cut, []meter.Total{measured("L", "A", key(1, 1), c.want)}); b != nil {
+			t.Errorf("cut %d: %s", i, b.Reason)
+		}
+	}
+}

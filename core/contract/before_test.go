@@ -33,6 +33,23 @@ func TestBeforeForgetsWhatWasStatedLater(t *testing.T) {
 	}
 }
 
+// TestADocumentIsReadOnce: a register that is folded again, by another amendment or for an earlier position, holds the
+// contracts it has read, and is not copied where nothing was stated since. Reading opens the tz database each time.
+func TestADocumentIsReadOnce(t *testing.T) {
+	r := contract.NewRegister()
+	r.Apply(fact.Fact{Seq: 3, Key: "a", Body: &fact.ContractSigned{Contract: "c1", Customer: "阿克梅", Document: small}})
+	first, _ := r.Version(3)
+	r.Apply(fact.Fact{Seq: 5, Key: "b", Body: &fact.ContractAmended{Contract: "c1", Effective: 1767225600, Document: strings.ReplaceAll(small, "4.5", "5")}})
+	again, _ := r.Version(3)
+	early, _ := r.Before(5).InForce("c1", first.From)
+	if again.Contract != first.Contract || early.Contract != first.Contract {
+		t.Error("the document was read again")
+	}
+	if r.Before(6) != r || r.Before(5) == r {
+		t.Error("copied where nothing was stated since, or not copied where something was")
+	}
+}
+
 func versions(r *contract.Register) string {
 	var out []string
 	for _, v := range r.Latest() {

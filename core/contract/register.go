@@ -36,9 +36,16 @@ const (
 // agreement is one contract with all its versions in order of (From, Seq).
 type agreement struct {
 	id, customer string
-	facts        []fact.Fact
+	statements   []statement // in order of position
 	versions     []Version
 	problems     []Problem
+}
+
+// statement is a contract fact with its document, which is read once.
+type statement struct {
+	fact.Fact
+	contract *Contract
+	err      error
 }
 
 // Register holds every contract and its versions: what was in force at an instant.
@@ -46,6 +53,7 @@ type Register struct {
 	agreements map[string]*agreement
 	customers  map[string][]*agreement // in order of contract id
 	versions   map[uint64]Version
+	last       uint64 // position of the last contract fact
 }
 
 // NewRegister is an empty register.
@@ -67,15 +75,27 @@ func (r *Register) Apply(f fact.Fact) Changed {
 		a = &agreement{id: id}
 		r.agreements[id] = a
 	}
+	r.last = max(r.last, f.Seq)
 	before := a.versions
-	a.facts = append(a.facts, f)
-	slices.SortFunc(a.facts, func(x, y fact.Fact) int { return cmp.Compare(x.Seq, y.Seq) })
+	a.statements = append(a.statements, readStatement(f))
+	slices.SortFunc(a.statements, func(x, y statement) int { return cmp.Compare(x.Seq, y.Seq) })
 	a.fold()
 	for _, v := range a.versions {
 		r.versions[v.Seq] = v
 	}
 	r.index(a)
 	return Changed{Contract: id, Customer: a.customer, From: firstDifference(before, a.versions)}
+}
+
+func readStatement(f fact.Fact) statement {
+	s := statement{Fact: f}
+	switch b := f.Body.(type) {
+	case *fact.ContractSigned:
+		s.contract, s.err = Parse(b.Contract, []byte(b.Document))
+	case *fact.ContractAmended:
+		s.contract, s.err = Parse(b.Contract, []byte(b.Document))
+	}
+	return s
 }
 
 func (r *Register) index(a *agreement) {
@@ -92,50 +112,48 @@ func (r *Register) index(a *agreement) {
 // fold reads the documents in order of position; each either becomes a version or a problem.
 func (a *agreement) fold() {
 	a.versions, a.problems = nil, nil
-	for _, f := range a.facts {
-		switch b := f.Body.(type) {
+	for _, s := range a.statements {
+		switch b := s.Body.(type) {
 		case *fact.ContractSigned:
-			a.sign(f, b)
+			a.sign(s, b)
 		case *fact.ContractAmended:
-			a.amend(f, b)
+			a.amend(s, b)
 		}
 	}
 	slices.SortFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
 }
 
-func (a *agreement) sign(f fact.Fact, b *fact.ContractSigned) {
+func (a *agreement) sign(s statement, b *fact.ContractSigned) {
 	if len(a.versions) > 0 {
-		a.problem(f, b.Customer, SecondSignature, "the contract is signed already; amend it", a.versions[0].From)
+		a.problem(s.Fact, b.Customer, SecondSignature, "the contract is signed already; amend it", a.versions[0].From)
 		return
 	}
-	c, err := Parse(b.Contract, []byte(b.Document))
+	c := s.contract
 	switch {
-	case err != nil:
-		a.problem(f, b.Customer, BadContract, err.Error(), 0)
+	case s.err != nil:
+		a.problem(s.Fact, b.Customer, BadContract, s.err.Error(), 0)
 	case c.ID != b.Contract || c.Customer != b.Customer:
-		a.problem(f, b.Customer, BadContract, "the document is "+c.ID+" of "+c.Customer+", the fact says "+b.Contract+" of "+b.Customer, 0)
+		a.problem(s.Fact, b.Customer, BadContract, "the document is "+c.ID+" of "+c.Customer+", the fact says "+b.Contract+" of "+b.Customer, 0)
 	default:
 		a.customer = c.Customer
-		a.versions = append(a.versions, Version{Seq: f.Seq, From: c.Term.From, Contract: c})
+		a.versions = append(a.versions, Version{Seq: s.Seq, From: c.Term.From, Contract: c})
 	}
 }
 
-func (a *agreement) amend(f fact.Fact, b *fact.ContractAmended) {
+func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 	if len(a.versions) == 0 {
-		a.problem(f, a.customer, UnknownContract, "no signature of this contract is known", b.Effective)
+		a.problem(s.Fact, a.customer, UnknownContract, "no signature of this contract is known", b.Effective)
 		return
 	}
-	signed := a.versions[0].Contract
-	c, err := Parse(b.Contract, []byte(b.Document))
-	if err != nil {
-		a.problem(f, a.customer, BadContract, err.Error(), b.Effective)
+	if s.err != nil {
+		a.problem(s.Fact, a.customer, BadContract, s.err.Error(), b.Effective)
 		return
 	}
-	if what := unsupportedChange(signed, c); what != "" {
-		a.problem(f, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
+	if what := unsupportedChange(a.versions[0].Contract, s.contract); what != "" {
+		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
 		return
 	}
-	a.versions = append(a.versions, Version{Seq: f.Seq, From: max(b.Effective, c.Term.From), Contract: c})
+	a.versions = append(a.versions, Version{Seq: s.Seq, From: max(b.Effective, s.contract.Term.From), Contract: s.contract})
 }
 
 // unsupportedChange names what an amendment must not change: what would move the edges of billing periods.
@@ -314,13 +332,16 @@ func (r *Register) Latest() []Version {
 }
 
 // Before is the register as the facts in front of a position make it, for reading: what was decided then is decided alike
-// when it is looked at again.
+// when it is looked at again. It is the register itself when nothing was stated since.
 func (r *Register) Before(seq uint64) *Register {
+	if r.last < seq {
+		return r
+	}
 	out := NewRegister()
 	out.versions = r.versions // a position names one version for ever
 	for id, a := range r.agreements {
-		if n := len(a.facts); n > 0 && a.facts[n-1].Seq >= seq {
-			a = &agreement{id: id, facts: slices.DeleteFunc(slices.Clone(a.facts), func(f fact.Fact) bool { return f.Seq >= seq })}
+		if n := len(a.statements); n > 0 && a.statements[n-1].Seq >= seq {
+			a = &agreement{id: id, statements: slices.DeleteFunc(slices.Clone(a.statements), func(s statement) bool { return s.Seq >= seq })}
 			a.fold()
 		}
 		out.agreements[id] = a

@@ -28,7 +28,8 @@ type Total struct {
 	LeasedMilliGPUSeconds int64       `json:"leased_milli_gpu_seconds"`
 }
 
-// CutDone says that the ledger holds everything known at the cut, up to and including Block.
+// CutDone says that the ledger holds everything known at the cut, up to and including Block. Totals are those that changed
+// since the cut before: of a period that is not listed, what an earlier cut stated last still holds, and zero when none did.
 type CutDone struct {
 	Cut    string      `json:"cut" yaml:"cut"`
 	At     span.Second `json:"at" yaml:"at"`

@@ -61,7 +61,7 @@ func TestLineErrors(t *testing.T) {
 	tests := []struct{ name, line, want string }{
 		{"no JSON", `cut`, "a fact is {"},
 		{"unknown field", `{"type":"cut.requested.v1","key":"k","data":{},"note":1}`, `unknown field "note"`},
-		{"unknown type", `{"type":"cut.requested.v2","key":"k","data":{}}`, `unknown fact type "cut.requested.v2"; docs/format.md`},
+		{"unknown type", `{"type":"cut.requested.v2","key":"k","data":{}}`, `unknown fact type "cut.requested.v2"; docs/facts.md`},
 		{"no key", `{"type":"cut.requested.v1","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}}`, "key is missing; the key names the statement"},
 		{"long key", `{"type":"cut.requested.v1","key":"` + strings.Repeat("k", 1025) + `","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}}`, "key has 1025 bytes"},
 		{"no data", `{"type":"cut.requested.v1","key":"k"}`, "cut.requested.v1: data is missing"},

@@ -28,7 +28,7 @@ func DecodeLine(data []byte) (Fact, error) {
 	}
 	body, ok := New(l.Type)
 	if !ok {
-		return Fact{}, fmt.Errorf("unknown fact type %q; docs/format.md lists the types", l.Type)
+		return Fact{}, fmt.Errorf("unknown fact type %q; docs/facts.md shows those that may be stated", l.Type)
 	}
 	if len(l.Data) == 0 {
 		return Fact{}, fmt.Errorf("%s: data is missing", l.Type)

@@ -63,11 +63,10 @@ func (s *State) takeUsage(b Block, w *work) {
 		w.quarantine(q)
 	}
 	for _, m := range b.Usage {
-		last := m.Batch.Minute.Start() + span.Second(m.Batch.Spoken.Last())
 		switch {
-		case last > b.At+usage.MaxAheadSeconds:
+		case m.Batch.Ahead(b.At):
 			w.quarantine(Quarantined{m.Seq, usage.Quarantine{
-				Reason: usage.AheadOfTick, Node: m.Batch.Node, Detail: fmt.Sprintf("it speaks of %v, the tick says %v", last, b.At),
+				Reason: usage.AheadOfTick, Node: m.Batch.Node, Detail: fmt.Sprintf("it speaks of %v, the tick says %v", m.Batch.Last(), b.At),
 			}})
 		case m.Batch.Minute < s.minutesThrough:
 			s.keep(w.late, m)

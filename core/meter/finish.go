@@ -3,6 +3,7 @@ package meter
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/fact"
@@ -30,7 +31,7 @@ func (s *State) Finish(r Reads) Outcome {
 		s.classifyTask(t, view, standing, &out)
 	}
 	for _, cut := range w.cuts {
-		out.Cuts = append(out.Cuts, fact.CutDone{Cut: cut.Cut, At: s.at, Block: w.block, Totals: s.Totals()})
+		out.Cuts = append(out.Cuts, s.AnswerCut(cut.Cut, w.block))
 	}
 	out.Refusals = append(w.refusals, out.Refusals...)
 	for i := range out.Refusals {
@@ -215,6 +216,40 @@ func (s *State) classifyTask(t task, view func(node string) minuteView, stands m
 	}
 }
 
+// AnswerCut says that a cut stands at the last block. Of the totals it states those that changed since the cut before, so that
+// an answer holds what is moving and stays far below a message's limit however many periods the log has seen.
+func (s *State) AnswerCut(cut string, block uint64) fact.CutDone {
+	done := fact.CutDone{Cut: cut, At: s.at, Block: block}
+	gone := maps.Clone(s.stated)
+	for _, t := range s.Totals() {
+		k := periodKey{t.Contract, t.PeriodStart}
+		if s.stated[k] != t {
+			done.Totals = append(done.Totals, t)
+		}
+		delete(gone, k)
+	}
+	for _, t := range gone {
+		if t.LeasedMilliGPUSeconds != 0 {
+			t.LeasedMilliGPUSeconds = 0
+			done.Totals = append(done.Totals, t)
+		}
+	}
+	slices.SortFunc(done.Totals, compareTotals)
+	s.recallTotals(done.Totals)
+	return done
+}
+
+// recallTotals remembers what a cut stated.
+func (s *State) recallTotals(totals []fact.Total) {
+	for _, t := range totals {
+		s.stated[periodKey{t.Contract, t.PeriodStart}] = t
+	}
+}
+
+func compareTotals(a, b fact.Total) int {
+	return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
+}
+
 // Totals counts, from occupancy alone, what each contract's leases hold in each of its periods up to now: the left
 // side of conservation. It shares no arithmetic with the hours: whole spans, not masks. A lease whose assertions fail
 // is left out, so that conservation blocks its contract and no other.
@@ -236,9 +271,7 @@ func (s *State) Totals() []fact.Total {
 	for _, t := range sums {
 		out = append(out, *t)
 	}
-	slices.SortFunc(out, func(a, b fact.Total) int {
-		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
-	})
+	slices.SortFunc(out, compareTotals)
 	return out
 }
 

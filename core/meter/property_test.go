@@ -3,6 +3,7 @@ package meter
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -126,13 +127,41 @@ func checkTotals(t *rapid.T, s *State, x *tables, b Block) {
 	}
 }
 
-// TestRestoreIsNoRestore: a state that is rebuilt between any two blocks goes on to put the same rows.
+// TestAnswersAddUp: what cuts stated last is what the leases hold, and none states again what stands already.
+func TestAnswersAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, s := newTables(), NewState()
+		stated := map[periodKey]int64{}
+		for _, b := range drawBlocks(t, drawFacts(t), drawBatches(t)) {
+			for _, c := range x.play(s, b).Cuts {
+				for _, total := range c.Totals {
+					k := periodKey{total.Contract, total.PeriodStart}
+					if stated[k] == total.LeasedMilliGPUSeconds {
+						t.Fatalf("cut %s states %v again", c.Cut, total)
+					}
+					stated[k] = total.LeasedMilliGPUSeconds
+				}
+				maps.DeleteFunc(stated, func(_ periodKey, milliSeconds int64) bool { return milliSeconds == 0 })
+				held := map[periodKey]int64{}
+				for _, total := range s.Totals() {
+					held[periodKey{total.Contract, total.PeriodStart}] = total.LeasedMilliGPUSeconds
+				}
+				if diff := gocmp.Diff(held, stated, gocmp.AllowUnexported(periodKey{})); diff != "" {
+					t.Fatalf("cut %s (-held +stated):\n%s", c.Cut, diff)
+				}
+			}
+		}
+	})
+}
+
+// TestRestoreIsNoRestore: a state that is rebuilt between any two blocks goes on to put the same rows, and the same answers
+// to cuts.
 func TestRestoreIsNoRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := drawBlocks(t, drawFacts(t), drawBatches(t))
 		x, s := newTables(), NewState()
 		y, r := newTables(), NewState()
-		var facts []fact.Fact
+		var facts, answers []fact.Fact // answers may lie far behind their requests, and the last block's not be there at all
 		var usage []UsageMessage
 		for _, b := range blocks {
 			want := x.play(s, b)
@@ -141,13 +170,26 @@ func TestRestoreIsNoRestore(t *testing.T) {
 				t.Fatalf("block %d (-kept +restored):\n%s", b.Seq, diff)
 			}
 			facts, usage = append(facts, b.Facts...), append(usage, b.Usage...)
+			before := slices.Concat(facts, answers)
 			for _, c := range want.Cuts {
-				facts = append(facts, fact.Fact{Key: "done/" + c.Cut, Body: &c})
+				answers = append(answers, fact.Fact{Key: "done/" + c.Cut, Body: &c})
 			}
-			if rapid.Bool().Draw(t, "restart") {
-				floor := r.UsageFloor(b.Seq)
-				r = NewState()
-				r.Restore(b.At, facts, after(usage, floor), y.lastMinutes())
+			if !rapid.Bool().Draw(t, "restart") {
+				continue
+			}
+			floor, answered := r.UsageFloor(b.Seq), rapid.Bool().Draw(t, "answered")
+			if answered {
+				before = slices.Concat(facts, answers)
+			}
+			r = NewState()
+			r.Restore(b.At, before, after(usage, floor), y.lastMinutes())
+			for _, c := range want.Cuts {
+				if answered {
+					break
+				}
+				if diff := gocmp.Diff(c, r.AnswerCut(c.Cut, b.Seq)); diff != "" {
+					t.Fatalf("block %d (-answered before the restart +after):\n%s", b.Seq, diff)
+				}
 			}
 		}
 	})

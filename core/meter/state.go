@@ -24,10 +24,11 @@ const ConflictingFact = "conflicting_fact"
 // Finish takes the answers and gives the rows. Everything in it can be rebuilt from the log and the tables up to a
 // progress row; after an error it is thrown away.
 type State struct {
-	at             span.Second // T of the last block
-	minutesThrough span.Minute // minutes before this one are closed: their samples are late
-	hoursThrough   span.Hour   // hours before this one are classified
-	cutAt          span.Second // time of the last cut: hours that began before it are classified, so something may stand
+	at             span.Second              // T of the last block
+	minutesThrough span.Minute              // minutes before this one are closed: their samples are late
+	hoursThrough   span.Hour                // hours before this one are classified
+	cutAt          span.Second              // time of the last cut: hours that began before it are classified, so something may stand
+	stated         map[periodKey]fact.Total // what cuts stated last of each period
 	keys           map[string]fact.Hash
 	problems       map[string][]Refusal // standing refusals by lease or contract
 	open           *usage.Assembly
@@ -41,6 +42,7 @@ type State struct {
 // NewState is the rater before the first block.
 func NewState() *State {
 	return &State{
+		stated:   map[periodKey]fact.Total{},
 		keys:     map[string]fact.Hash{},
 		problems: map[string][]Refusal{},
 		open:     usage.NewAssembly(),
@@ -63,15 +65,20 @@ func (s *State) At() span.Second { return s.at }
 // UsageFloor is the position after which usage must be replayed to rebuild the open minutes, given the last block.
 func (s *State) UsageFloor(block uint64) uint64 { return s.open.Floor(block) }
 
-// Restore rebuilds the state at a progress row: the facts up to its F, the usage after its floor up to its block,
-// and the last minute stored per device and node. Nothing is emitted: the rows are in the tables.
+// Restore rebuilds the state at a progress row: the facts up to its F, the answers to their cuts wherever they stand, the
+// usage after its floor up to its block, and the last minute stored per device and node. Nothing is emitted: the rows are
+// in the tables.
 func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessage, sampled map[Unit]span.Minute) {
+	open := map[string]bool{}
 	for _, f := range facts {
 		if _, known := s.keys[f.Key]; !known {
 			s.keys[f.Key] = f.Hash
 			s.takeFact(f, nil)
-			s.recallCut(f, at)
+			s.recallCut(f, open)
 		}
+	}
+	if len(open) > 0 { // a cut without an answer stands at the last block
+		s.cutAt = at
 	}
 	s.advance(at)
 	for u, m := range sampled {
@@ -118,14 +125,15 @@ func (s *State) advance(at span.Second) {
 	s.hoursThrough = max(s.hoursThrough, (at - HourDelaySeconds).Hour())
 }
 
-// recallCut finds the time of the last cut in a restore: its done fact says it; one not known to be done is the last
-// block's.
-func (s *State) recallCut(f fact.Fact, at span.Second) {
+// recallCut takes a cut in a restore: its answer says when it stood and what it stated. A running state knows both.
+func (s *State) recallCut(f fact.Fact, open map[string]bool) {
 	switch b := f.Body.(type) {
 	case *fact.CutRequested:
-		s.cutAt = at
+		open[b.Cut] = true
 	case *fact.CutDone:
-		s.cutAt = b.At
+		delete(open, b.Cut)
+		s.cutAt = max(s.cutAt, b.At)
+		s.recallTotals(b.Totals)
 	}
 }
 

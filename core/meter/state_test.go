@@ -302,3 +302,19 @@ func TestFailedAssertionStaysWithItsUnit(t *testing.T) {
 		t.Errorf("the cut holds %v, want the totals of c1 alone", out.Cuts)
 	}
 }
+
+// TestCutStatesWhatMoved: the answer to a cut does not grow with the periods that are over; a late stop states its period anew.
+func TestCutStatesWhatMoved(t *testing.T) {
+	p := newPlayer(daily(""), lease("L", midnight, share("A", 1000)))
+	for day := span.Second(1); day <= 40; day++ {
+		out := p.cut(midnight + day*86400)
+		if totals := out.Cuts[0].Totals; len(totals) != 1 || totals[0].PeriodStart != midnight+(day-1)*86400 {
+			t.Fatalf("the cut after day %d states %v, want that day alone", day, totals)
+		}
+	}
+	p.tell(midnight+40*86400, nil, stop("L", midnight+39*86400-1, fact.ByCustomer))
+	diff(t, []fact.Total{
+		{Contract: "c1", Customer: "acme", PeriodStart: midnight + 38*86400, LeasedMilliGPUSeconds: 86399 * 1000},
+		{Contract: "c1", Customer: "acme", PeriodStart: midnight + 39*86400},
+	}, p.cut(midnight + 40*86400 + 1).Cuts[0].Totals)
+}

@@ -23,7 +23,10 @@ type Difference struct {
 
 // String is "b41.yaml:12: c1 2026-02: total: expected 3.60 USD, came 36.00 USD".
 func (d Difference) String() string {
-	where := fmt.Sprintf("%s:%d", d.File, d.Line)
+	where := d.File
+	if d.Line > 0 {
+		where = fmt.Sprintf("%s:%d", d.File, d.Line)
+	}
 	if d.Contract != "" {
 		where += ": " + d.Contract + " " + d.Period
 	}
@@ -114,7 +117,11 @@ func (c *checking) expectation(e *Expectation) {
 	}
 	d := c.document(e.Period, e.Correction)
 	if d == nil {
-		c.differ(kindName(e.Correction), "one", cmp.Or(reason, "none"))
+		none := "none"
+		if !slices.ContainsFunc(c.s.Close, func(p Period) bool { return p.Contract == e.Contract && p.Span == e.Span }) {
+			none = "none; name the period in `close:` too, for the scenario to run until it is due"
+		}
+		c.differ(kindName(e.Correction), "one", cmp.Or(reason, none))
 		return
 	}
 	if e.Total != nil {

@@ -74,14 +74,14 @@ func TestDifferences(t *testing.T) {
 		{"measured: 30m", "measured: 29m59.999s", at + "lines[0].coverage.measured: expected 29m59.999s, came 30m"},
 		{"lines: [{sku", "lines: [{sku: h100}, {sku", at + "lines[0]: expected {sku: h100}, came nothing"},
 		{", total: 3.60 USD, lines", ", refused: [{reason: overlap, quantity: 1 gpu-hour}], lines", at + "refused: expected overlap 1.0 gpu-hours, came nothing"},
-		{"period: 2026-01, total", "period: 2026-02, total", "good.yaml:12: c1 2026-02: invoice: expected one, came none"},
+		{"period: 2026-01, total", "period: 2026-02, total", "good.yaml:12: c1 2026-02: invoice: expected one, came none; name the period in `close:` too, for the scenario to run until it is due"},
 		{"2026-01, total", "2026-01, kind: correction, total", at + "correction: expected one, came none"},
-		{"ghost: 0s", "ghost: 1s", "good.yaml:0: device GPU-1: ghost: expected 1s, came 0s"},
+		{"ghost: 0s", "ghost: 1s", "good.yaml: device GPU-1: ghost: expected 1s, came 0s"},
 		{
 			"lines: [{sku: a100, quantity: 1 gpu-hour, amount: 3.60, coverage: {measured: 30m, inferred: 0s, missing: 30m}}]", "lines: []",
 			at + "lines: expected nothing, came {sku: a100, pricing_mode: on_demand, quantity: 1.0 gpu-hours, amount: 3.60, coverage: {measured: 30m, missing: 30m}}",
 		},
-		{"devices: [{d", "refusals: [{reason: unknown_lease}]\ndevices: [{d", "good.yaml:0: refusals: expected unknown_lease, came nothing"},
+		{"devices: [{d", "refusals: [{reason: unknown_lease}]\ndevices: [{d", "good.yaml: refusals: expected unknown_lease, came nothing"},
 		{"lease: L1, by", "lease: L2, by", at + "total: expected 3.60 USD, came 1872.00 USD"},
 		{"sku: a100, pricing_mode", "sku: h100, pricing_mode", at + "invoice: expected one, came lease L1 has 1.000000000 refused GPU-hours (no_rate); mend its cause, or state refusal.waived or refusal.carried"},
 	} {

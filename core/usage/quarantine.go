@@ -1,6 +1,10 @@
 package usage
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gpuhour/gpuhour/core/span"
+)
 
 // QuarantineReason says why a usage message was set aside. The list is closed (docs/format.md, Quarantine).
 type QuarantineReason string
@@ -16,6 +20,13 @@ const (
 
 // MaxAheadSeconds is how far a batch's seconds may lie after the tick that closes its block.
 const MaxAheadSeconds = 60
+
+// Last is the last second that the batch speaks for.
+func (b *Batch) Last() span.Second { return b.Minute.Start() + span.Second(b.Spoken.Last()) }
+
+// Ahead tells whether the batch speaks of more than MaxAheadSeconds after the tick that closes its block: it is then
+// quarantined as AheadOfTick, whatever later ticks say.
+func (b *Batch) Ahead(tick span.Second) bool { return b.Last() > tick+MaxAheadSeconds }
 
 // Quarantine is a usage message that is counted and shown, and measured by nobody.
 type Quarantine struct {

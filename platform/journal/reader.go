@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gpuhour/gpuhour/core/fact"
@@ -228,7 +229,8 @@ func declaredMode(ctx context.Context, b bus.Bus) (fact.ClockMode, error) {
 	return declared.Mode, nil
 }
 
-// History reads facts 1 to last, for a service that starts, and the usage after floor up to and including block.
+// History reads facts 1 to last, for a service that starts, and the usage after floor up to and including block, which is a
+// tick. Batches that were ahead of their tick are left out: they were quarantined then, and a later tick changes nothing.
 func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.Fact, []meter.UsageMessage, error) {
 	r := Open(b, Position{})
 	facts, err := r.factsUpTo(ctx, last)
@@ -236,6 +238,7 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 		return nil, nil, fmt.Errorf("read facts up to %d: %w", last, err)
 	}
 	r.read = floor
+	taken := 0 // batches whose tick was met
 	for r.read < block {
 		m, ok, err := r.usage(ctx)
 		if err != nil {
@@ -244,11 +247,19 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 		if !ok {
 			return nil, nil, fmt.Errorf("read usage from %d to %d: the stream ends at %d: it was restored from an older copy", floor, block, r.read)
 		}
-		if m.Subject != bus.Tick && m.Seq <= block {
+		if m.Subject != bus.Tick {
 			r.take(m)
+			continue
 		}
+		t, err := codec.DecodeTick(m)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read usage from %d to %d: %w", floor, block, err)
+		}
+		fresh := slices.DeleteFunc(r.block.Usage[taken:], func(u meter.UsageMessage) bool { return u.Batch.Ahead(t.At) })
+		r.block.Usage = r.block.Usage[:taken+len(fresh)]
+		taken += len(fresh)
 	}
-	return facts, r.block.Usage, nil
+	return facts, r.block.Usage[:taken], nil
 }
 
 // CheckTick stops a service whose saved position is not in this log: rewound, replaced or restored from an older copy.

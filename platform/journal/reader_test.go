@@ -292,6 +292,22 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryLeavesOutWhatWasAhead: a batch that spoke of more than a minute after its tick was quarantined in that block. A
+// restart at a later tick must not take it in.
+func TestHistoryLeavesOutWhatWasAhead(t *testing.T) {
+	w := newWorld(t)
+	w.declare(fact.Scripted)
+	w.sample("n1")                           // 1
+	w.tick(noon - usage.MaxAheadSeconds - 1) // 2: ahead
+	w.sample("n1")                           // 3
+	w.tick(noon)                             // 4
+	_, messages, err := journal.History(t.Context(), w.bus, 1, 0, 4)
+	w.must(err)
+	if len(messages) != 1 || messages[0].Seq != 3 {
+		t.Fatalf("messages are %v; the first was ahead of its tick", messages)
+	}
+}
+
 // TestTickDigest pins the digest: it stands in the tables of every release.
 func TestTickDigest(t *testing.T) {
 	m := bus.Message{Seq: 7, Subject: bus.Tick, Data: []byte{1}, Time: time.Unix(9, 0)}

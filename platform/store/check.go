@@ -48,3 +48,7 @@ func (p *Put) Check() error {
 // ErrOtherInvoice says that the series and number are projected already, with another document. An issued invoice is
 // never edited, so one of the two was not issued by this log.
 var ErrOtherInvoice = errors.New("another document has this number; rebuild the tables from the log, and if it comes back compare the log with its backup")
+
+// ErrOtherWriter says that another process began to put rows, as a second rater does. Both go on from progress, at the cost
+// of time.
+var ErrOtherWriter = errors.New("another rater works on these tables; one is enough")

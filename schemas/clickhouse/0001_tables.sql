@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS quantity
     standing LowCardinality(String) COMMENT 'priced, waived or refused',
     reason LowCardinality(String),
     block UInt64 CODEC(Delta, ZSTD(1)),
-    milli_gpu_seconds Int64 COMMENT 'a difference: sum rows, as of a block' CODEC(ZSTD(1)),
+    milli_gpu_seconds Int64 COMMENT 'a difference: sum distinct rows, as of a block' CODEC(ZSTD(1)),
     measured_milli_gpu_seconds Int64 CODEC(ZSTD(1)),
     inferred_milli_gpu_seconds Int64 CODEC(ZSTD(1)),
     missing_milli_gpu_seconds Int64 CODEC(ZSTD(1)),
@@ -113,23 +113,24 @@ CREATE TABLE IF NOT EXISTS progress
     usage_floor UInt64,
     tick_digest FixedString(32),
     ledger_digest FixedString(32),
+    run UInt64 COMMENT 'see the table run; the greatest number where a service puts no rows',
     at DateTime64(0, 'UTC') ALIAS toDateTime64(at_second, 0, 'UTC')
 )
-ENGINE = MergeTree
-ORDER BY (service, block)
+ENGINE = ReplacingMergeTree(block) -- merges leave the highest of a service's run: a row is put at every tick
+ORDER BY (service, run)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
     min_compressed_bytes_to_fsync_after_merge = 1;
 
--- One row for each table from which a boot had to delete. Their number is part of the deduplication token: rows that
--- were deleted and are put again must not be taken for a repeat.
-CREATE TABLE IF NOT EXISTS trim
+-- A run begins where a boot had to delete rows above a block. Its number is part of the deduplication token: rows that were
+-- deleted and are put again must not be taken for a repeat. Progress of an earlier run above that block does not count: what
+-- it stood on was deleted, whoever wrote it.
+CREATE TABLE IF NOT EXISTS run
 (
-    table_name LowCardinality(String),
-    block UInt64 COMMENT 'rows above it were deleted',
-    rows UInt64
+    run UInt64 COMMENT 'grows; the low half is drawn, so that two boots do not share one',
+    block UInt64 COMMENT 'rows above it were deleted'
 )
 ENGINE = MergeTree
-ORDER BY (table_name, block)
+ORDER BY run
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,
     min_compressed_bytes_to_fsync_after_merge = 1;
 

@@ -15,7 +15,11 @@ import (
 	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/store"
+	"github.com/gpuhour/gpuhour/services/rater"
 )
+
+// Service is the invoicer's name in the progress table.
+const Service = "invoicer"
 
 // Invoicer is one pump. It is not safe for concurrent use.
 type Invoicer struct {
@@ -27,7 +31,10 @@ type Invoicer struct {
 
 	state   *bill.Invoicer // nil before boot and after an error
 	reader  *journal.Reader
-	done    int // cuts that were worked through
+	looking bool // nothing is projected: see Look
+	done    int  // cuts that were worked through
+	issued  int
+	last    string // name of the last that was issued
 	blocked []bill.Block
 	// deferred are closed periods whose correction was blocked: they are tried again at the next cut.
 	deferred []store.Period
@@ -40,6 +47,9 @@ func New(b bus.Bus, s store.Store, series string, grace int64) *Invoicer {
 
 // Blocked lists the periods that the last cut could not close, with the reason.
 func (i *Invoicer) Blocked() []bill.Block { return i.blocked }
+
+// Issued counts the invoices that it has issued and names the last one.
+func (i *Invoicer) Issued() (n int, last string) { return i.issued, i.last }
 
 // NextDue is when the next period falls due after an instant, for a scripted clock to stop at.
 func (i *Invoicer) NextDue(after span.Second) span.Second {
@@ -66,8 +76,15 @@ func (i *Invoicer) Step(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	block, _, ok, err := i.reader.Next(ctx)
-	if err != nil || !ok {
+	if err != nil {
 		return false, err
+	}
+	if !ok { // a cut may wait for the tables
+		before := i.done
+		if before < len(i.state.Cuts()) {
+			err = i.decide(ctx)
+		}
+		return i.done > before, err
 	}
 	for _, f := range block.Facts {
 		if err := i.take(ctx, f); err != nil {
@@ -98,8 +115,17 @@ func (i *Invoicer) boot(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, f := range facts {
-		if err := i.take(ctx, f); err != nil {
-			return false, err
+		i.state.Apply(f)
+	}
+	projected, err := i.recall(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range facts {
+		if f.Seq > projected {
+			if err := i.project(ctx, f); err != nil {
+				return false, err
+			}
 		}
 	}
 	i.state.Tick(t.At)
@@ -107,11 +133,35 @@ func (i *Invoicer) boot(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// recall finds in progress which cuts an earlier life is done with and up to which fact it projected. The last cut is not done
+// with: it tells again what is blocked. Doing all again changes nothing, so a progress that is lost or of another log costs
+// time.
+func (i *Invoicer) recall(ctx context.Context) (projected uint64, err error) {
+	p, err := i.store.Progress(ctx, Service)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	cuts := i.state.Cuts()
+	named := slices.IndexFunc(cuts, func(c bill.Cut) bool { return c.Block == p.Block && c.Digest == p.Ledger })
+	if named < 0 {
+		return 0, nil
+	}
+	i.done = min(named+1, len(cuts)-1)
+	return p.FactsSeq, nil
+}
+
 // take folds a fact; an issued invoice is also projected for people and SQL.
 func (i *Invoicer) take(ctx context.Context, f fact.Fact) error {
 	i.state.Apply(f)
+	return i.project(ctx, f)
+}
+
+func (i *Invoicer) project(ctx context.Context, f fact.Fact) error {
 	issued, ok := f.Body.(*fact.InvoiceIssued)
-	if !ok {
+	if !ok || i.looking {
 		return nil
 	}
 	row, err := Project(issued)
@@ -121,16 +171,23 @@ func (i *Invoicer) take(ctx context.Context, f fact.Fact) error {
 	return i.store.PutInvoice(ctx, row)
 }
 
-// decide works through finished cuts, then asks for the next one.
+// decide works through finished cuts, then asks for the next one. A cut waits until the tables hold its block: while they
+// are rebuilt from the log they hold less than the cut says, and a correction would be missed.
 func (i *Invoicer) decide(ctx context.Context) error {
 	cuts := i.state.Cuts()
 	for ; i.done < len(cuts); i.done++ {
+		if rated, err := i.rated(ctx, cuts[i.done].Block); err != nil || !rated {
+			return err
+		}
 		var before uint64
 		if i.done > 0 {
 			before = cuts[i.done-1].Block
 		}
 		if err := i.work(ctx, cuts[i.done], before); err != nil {
 			return fmt.Errorf("close at cut %s: %w", cuts[i.done].Cut, err)
+		}
+		if err := i.progress(ctx, cuts[i.done]); err != nil {
+			return err
 		}
 	}
 	if request := i.state.DecideCut(); request != nil {
@@ -142,6 +199,35 @@ func (i *Invoicer) decide(ctx context.Context) error {
 		i.state.Apply(f) // ticks that were published before it must not ask again
 	}
 	return nil
+}
+
+// progress is written when nothing of a cut has to be tried again; the facts up to the cut's answer are projected by then. A
+// close that is blocked is due at the next cut by itself.
+func (i *Invoicer) progress(ctx context.Context, cut bill.Cut) error {
+	if len(i.deferred) > 0 {
+		return nil
+	}
+	return i.store.Put(ctx, store.Put{Progress: store.Progress{
+		Service: Service, Block: cut.Block, FactsSeq: cut.Done, At: cut.At, Ledger: cut.Digest,
+	}})
+}
+
+// rated tells whether the rater's rows up to a block are in the tables.
+func (i *Invoicer) rated(ctx context.Context, block uint64) (bool, error) {
+	p, err := i.store.Progress(ctx, rater.Service)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return p.Block >= block, err
+}
+
+// stillRated comes after what was read for a decision: a second rater that starts may delete rows, and puts them again.
+func (i *Invoicer) stillRated(ctx context.Context, cut bill.Cut) error {
+	rated, err := i.rated(ctx, cut.Block)
+	if err == nil && !rated {
+		err = errors.New("rows of the cut were deleted meanwhile: another rater started, and puts them again")
+	}
+	return err
 }
 
 // work closes what is due at a cut, then corrects what changed since the cut before.
@@ -173,20 +259,29 @@ func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error 
 			return err
 		}
 	}
-	return nil
+	return i.stillRated(ctx, cut)
 }
 
-func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals []meter.Refusal) error {
+// check reads a period's totals at a cut and whether anything blocks its close.
+func (i *Invoicer) check(ctx context.Context, d bill.Due, cut bill.Cut, refusals []meter.Refusal) ([]meter.Total, *bill.Block, error) {
 	totals, err := i.store.PeriodTotals(ctx, d.Contract, d.Period.From, cut.Block)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	uncontracted, err := i.store.UncontractedTotals(ctx, d.Customer, d.Period, cut.Block)
 	if err != nil {
+		return nil, nil, err
+	}
+	return totals, i.state.Check(d, cut, totals, uncontracted, refusals), nil
+}
+
+func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals []meter.Refusal) error {
+	totals, blocked, err := i.check(ctx, d, cut, refusals)
+	if err != nil {
 		return err
 	}
-	if b := i.state.Check(d, cut, totals, uncontracted, refusals); b != nil {
-		i.blocked = append(i.blocked, *b)
+	if blocked != nil {
+		i.blocked = append(i.blocked, *blocked)
 		return nil
 	}
 	statement, err := bill.Compute(i.state.ContractsAt(cut), d.Contract, d.Period, totals)
@@ -238,6 +333,9 @@ func (i *Invoicer) issue(ctx context.Context, period span.Span, n int, cut bill.
 	if err != nil {
 		return err
 	}
+	if err := i.stillRated(ctx, cut); err != nil {
+		return err
+	}
 	_, last := i.state.Number()
 	first := fact.Fact{Key: "period.closed/" + closed.Key(), Body: closed}
 	second := fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued}
@@ -248,5 +346,6 @@ func (i *Invoicer) issue(ctx context.Context, period span.Span, n int, cut bill.
 	first.Seq, second.Seq = seq-1, seq
 	i.state.Apply(first)
 	i.state.Apply(second)
+	i.issued, i.last = i.issued+1, bill.InvoiceName(issued.Series, issued.Number)
 	return nil
 }

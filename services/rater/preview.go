@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
@@ -41,7 +42,7 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at s
 	}
 	v, ok := state.Contracts().InForce(contractID, at)
 	if !ok {
-		return Preview{}, span.Span{}, fmt.Errorf("contract %q is not in force at %v", contractID, at)
+		return Preview{}, span.Span{}, notInForce(state.Contracts(), contractID, at)
 	}
 	period := v.Contract.Period(at).Span
 	totals, err := s.PeriodTotals(ctx, contractID, period.From, p.Block)
@@ -54,6 +55,28 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at s
 	}
 	return Preview{state.Contracts(), p.At, merge(totals, open, contractID, period.From)}, period, nil
 }
+
+// notInForce says what is known of a contract that has no bill at an instant.
+func notInForce(contracts *contract.Register, id string, at span.Second) error {
+	var known []string
+	for _, v := range contracts.Latest() {
+		if v.Contract.ID == id {
+			return fmt.Errorf("contract %q is not in force at %v; its term is %v", id, at, v.Contract.Term)
+		}
+		known = append(known, v.Contract.ID)
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("contract %q is not in force at %v; no contract is known: state it with `gpuhour publish`", id, at)
+	}
+	more := ""
+	if n := len(known) - shownContracts; n > 0 {
+		known, more = known[:shownContracts], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Errorf("contract %q is not in force at %v; known are %s%s", id, at, strings.Join(known, ", "), more)
+}
+
+// shownContracts is how many contracts an error names.
+const shownContracts = 10
 
 // openHours asks the fold for a cut that no one requested, and keeps only its differences.
 func openHours(ctx context.Context, s store.Store, state *meter.State, p store.Progress) ([]meter.Difference, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
@@ -149,7 +150,12 @@ func (r *Rater) publish(ctx context.Context, cuts []fact.CutDone) error {
 	for _, c := range cuts {
 		c.Digest = r.progress.Ledger
 		f := fact.Fact{Key: "cut.done/" + c.Cut, Body: &c}
-		if _, err := r.writer.Claim(ctx, 0, f); err != nil {
+		_, err := r.writer.Claim(ctx, 0, f)
+		if errors.Is(err, bus.ErrConflict) {
+			return fmt.Errorf("%w: the log's answer to this cut stands on other rows; rate this log with the release that wrote it "+
+				"(`gpuhour audit` names what differs)", err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -178,7 +184,8 @@ func (r *Rater) boot(ctx context.Context) error {
 	return r.publishMissing(ctx, facts)
 }
 
-// Restore rebuilds a rater's state at a progress row, and returns the facts it stands on.
+// Restore rebuilds a rater's state at a progress row. It returns the facts it stands on, and behind them the answers to their
+// cuts that the log holds further on.
 func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*meter.State, []fact.Fact, error) {
 	state := meter.NewState()
 	if p.Block == 0 {
@@ -191,6 +198,20 @@ func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, cut := range openCuts(facts) {
+		m, err := b.Last(ctx, codec.FactSubject(&fact.CutDone{Cut: cut}))
+		if errors.Is(err, bus.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		done, err := codec.DecodeFact(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		facts = append(facts, done)
+	}
 	sampled, err := s.LastMinutes(ctx, p.Block)
 	if err != nil {
 		return nil, nil, err
@@ -199,34 +220,26 @@ func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*
 	return state, facts, nil
 }
 
-// publishMissing finds the cut that stands at the last block put and was never said to be done. A cut ends its put and is
-// said to be done before another block is taken: of the cuts among the facts, those with an answer in the log, which may lie
-// behind these facts, are done.
-func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
-	open := map[string]*fact.CutRequested{}
-	var order []string
+// openCuts lists the cuts without an answer, in order of their requests.
+func openCuts(facts []fact.Fact) []string {
+	var open []string
 	for _, f := range facts {
 		switch b := f.Body.(type) {
 		case *fact.CutRequested:
-			open[b.Cut] = b
-			order = append(order, b.Cut)
+			open = append(open, b.Cut)
 		case *fact.CutDone:
-			delete(open, b.Cut)
+			open = slices.DeleteFunc(open, func(cut string) bool { return cut == b.Cut })
 		}
 	}
+	return open
+}
+
+// publishMissing answers the cut that stands at the last block put and was never said to be done. A cut ends its put and is
+// said to be done before another block is taken, so no other can be without an answer.
+func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
 	var cuts []fact.CutDone
-	for _, cut := range order {
-		if open[cut] == nil {
-			continue
-		}
-		done := fact.CutDone{Cut: cut, At: r.progress.At, Block: r.progress.Block, Totals: r.state.Totals()}
-		_, err := r.bus.Last(ctx, codec.FactSubject(&done))
-		switch {
-		case errors.Is(err, bus.ErrNotFound):
-			cuts = append(cuts, done)
-		case err != nil:
-			return err
-		}
+	for _, cut := range openCuts(facts) {
+		cuts = append(cuts, r.state.AnswerCut(cut, r.progress.Block))
 	}
 	return r.publish(ctx, cuts)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,12 +48,12 @@ type ConnectOptions struct {
 	NATS []nats.Option
 }
 
-// Connect dials the server at url and creates the streams, or checks those it finds. The server
+// Connect dials the server at address and creates the streams, or checks those it finds. The server
 // should run with "sync_interval: always"; see the package comment.
-func Connect(ctx context.Context, url string, o ConnectOptions) (*Bus, error) {
-	b, err := dial(url, append([]nats.Option{nats.MaxReconnects(-1)}, o.NATS...)...)
+func Connect(ctx context.Context, address string, o ConnectOptions) (*Bus, error) {
+	b, err := dial(address, append([]nats.Option{nats.MaxReconnects(-1)}, o.NATS...)...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", url, err)
+		return nil, fmt.Errorf("connect to NATS at %s: %w", redacted(address), err)
 	}
 	if o.ExistingStreams {
 		return b, nil
@@ -62,11 +64,27 @@ func Connect(ctx context.Context, url string, o ConnectOptions) (*Bus, error) {
 	return b, nil
 }
 
+// redacted is a list of addresses without their passwords, for messages. One that cannot be read is not shown.
+func redacted(list string) string {
+	servers := strings.Split(list, ",")
+	for i, s := range servers {
+		if s = strings.TrimSpace(s); !strings.Contains(s, "://") {
+			s = "nats://" + s // as the client does
+		}
+		if u, err := url.Parse(s); err == nil {
+			servers[i] = u.Redacted()
+		} else {
+			servers[i] = "(not an address)"
+		}
+	}
+	return strings.Join(servers, ",")
+}
+
 // dial connects without a reconnect buffer: a publication kept there could reach the log long after
 // its caller was told that it failed.
-func dial(url string, options ...nats.Option) (*Bus, error) {
+func dial(address string, options ...nats.Option) (*Bus, error) {
 	base := []nats.Option{nats.Name("gpuhour"), nats.ReconnectBufSize(-1)}
-	nc, err := nats.Connect(url, append(base, options...)...)
+	nc, err := nats.Connect(address, append(base, options...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +275,8 @@ func (b *Bus) explain(ctx context.Context, err error) error {
 		return bus.ErrClosed
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, nats.ErrReconnectBufExceeded): // there is no buffer: see dial
+		return fmt.Errorf("not connected to the NATS server, and trying again: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer from the NATS server within %s: is JetStream on, and has its stream a leader?: %w", requestTimeout, err)
 	}

@@ -34,14 +34,12 @@ type Server struct {
 	TLS                *tls.Config // nil: no TLS
 }
 
-// Store is the store in ClickHouse. It is safe for concurrent reads; one process puts and trims.
+// Store is the store in ClickHouse. It is safe for concurrent use.
 type Store struct {
 	conn    driver.Conn
 	after   func()     // what Close ends besides the connections
 	writing sync.Mutex // held by Put, Trim and PutInvoice from their first statement to their last
-	// epochs count, by table, the times that rows were deleted. They are part of each token, because rows that were
-	// deleted and are put again with the same token would be dropped as a repeat, and be lost.
-	epochs map[string]uint64
+	run     uint64     // whose rows and progress this process puts; see the table run
 }
 
 var _ store.Store = (*Store)(nil)
@@ -120,8 +118,8 @@ func Open(ctx context.Context, client *clickhouse.Options, o Options) (*Store, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to database %s: %w", o.Database, err)
 	}
-	s := &Store{conn: conn, after: func() {}, epochs: map[string]uint64{}}
-	if err := s.loadEpochs(ctx); err != nil {
+	s := &Store{conn: conn, after: func() {}}
+	if s.run, err = s.lastRun(ctx); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("open the store in database %s: %w", o.Database, err)
 	}

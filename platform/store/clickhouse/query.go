@@ -36,6 +36,19 @@ type nameHour struct {
 	hour span.Hour
 }
 
+// once is a table's rows up to the parameter block, identical ones once: a put that arrives after its sender gave up, cut
+// into other blocks than the put that followed it, escapes the deduplication tokens. Rows are a function of the log, so
+// such a put brings nothing but rows that are there. The sorting key is among the columns, so the engine forgets what it
+// compared as it goes on.
+func once(name, where string) string {
+	for _, t := range rowTables() {
+		if t.name == name {
+			return "(SELECT DISTINCT " + t.columns + " FROM " + name + " WHERE " + where + " AND block <= {block:UInt64})"
+		}
+	}
+	panic("no table of rows is named " + name)
+}
+
 // inNameHours goes after "(column, hour) IN". The engine reads the set before the table and finds rows by the
 // sorting key.
 const inNameHours = "(SELECT n, h FROM system.one ARRAY JOIN {names:Array(String)} AS n, {hours:Array(Int64)} AS h)"

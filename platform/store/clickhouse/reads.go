@@ -24,7 +24,8 @@ func (s *Store) Progress(ctx context.Context, service string) (store.Progress, e
 		p.Tick, p.Ledger = fact.Hash([]byte(tick)), fact.Hash([]byte(ledger))
 		return nil
 	}, `SELECT block, facts_seq, at_second, usage_floor, tick_digest, ledger_digest FROM progress
-		WHERE service = {service:String} ORDER BY block DESC LIMIT 1`, clickhouse.Named("service", service))
+		WHERE service = {service:String} AND `+counts+`
+		ORDER BY block DESC LIMIT 1`, clickhouse.Named("service", service))
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
@@ -100,7 +101,7 @@ func (s *Store) minutes(ctx context.Context, by string, list []nameHour, block u
 		return nil
 	}
 	for args := range chunks(list) {
-		err := s.query(ctx, targets, each, `SELECT node, device, minute, run, block, seq_first, seq_last, spoken, seen, data
+		err := s.query(ctx, targets, each, `SELECT DISTINCT node, device, minute, run, block, seq_first, seq_last, spoken, seen, data
 			FROM minute WHERE `+by+` IN `+inNameHours+` AND block <= {block:UInt64}`, append(args, clickhouse.Named("block", block))...)
 		if err != nil {
 			return err
@@ -144,7 +145,7 @@ func (s *Store) standing(ctx context.Context, by string, list []nameHour, block 
 	}
 	for args := range chunks(list) {
 		err := s.query(ctx, targets, each, `SELECT lease, device, hour, `+keyColumns+`, `+sums(amountColumns())+`
-			FROM quantity WHERE `+by+` IN `+inNameHours+` AND block <= {block:UInt64}
+			FROM `+once(quantityTable, by+" IN "+inNameHours)+`
 			GROUP BY lease, device, hour, `+keyColumns+` HAVING `+anyOf(amountColumns()), append(args, clickhouse.Named("block", block))...)
 		if err != nil {
 			return err
@@ -164,7 +165,7 @@ func (s *Store) standingDevices(ctx context.Context, list []nameHour, block uint
 	}
 	for args := range chunks(list) {
 		err := s.query(ctx, targets, each, `SELECT node, device, hour, `+sums(secondColumns())+`
-			FROM device_hour WHERE (device, hour) IN `+inNameHours+` AND block <= {block:UInt64}
+			FROM `+once(deviceHourTable, "(device, hour) IN "+inNameHours)+`
 			GROUP BY node, device, hour HAVING `+anyOf(secondColumns()), append(args, clickhouse.Named("block", block))...)
 		if err != nil {
 			return nil, err

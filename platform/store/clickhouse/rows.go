@@ -39,7 +39,8 @@ func rowTables() []table {
 	}
 }
 
-// rowsOf are a put's rows for one table, in the order of the outcomes.
+// rowsOf are a put's rows for one table, in the order of the outcomes. Of one block no two rows are alike, because reads
+// count those once.
 func rowsOf(name string, outcomes []meter.Outcome) [][]any {
 	var rows [][]any
 	for i := range outcomes {
@@ -53,21 +54,50 @@ func rowsOf(name string, outcomes []meter.Outcome) [][]any {
 				})
 			}
 		case quantityTable:
-			for _, d := range o.Ledger {
+			for _, d := range merged(o.Ledger, func(d meter.Difference) meter.Entry { return d.Entry }, addAmounts) {
 				row := append([]any{d.Device, int64(d.Hour), d.Lease, d.Block}, keyValues(d.Key)...)
 				rows = append(rows, append(row, d.Quantity, d.Measured, d.Inferred, d.Missing))
 			}
 		case deviceHourTable:
-			for _, d := range o.Devices {
+			for _, d := range merged(o.Devices, func(d meter.DeviceDifference) meter.DeviceEntry { return d.DeviceEntry }, addSeconds) {
 				rows = append(rows, []any{d.Device, int64(d.Hour), d.Node, d.Block, d.SeenLeased, d.SeenUnleased, d.Ghost, d.Leak})
 			}
 		case refusalTable:
-			for _, r := range o.Refusals {
+			for _, r := range merged(o.Refusals, withoutDelta, addDelta) {
 				rows = append(rows, []any{r.ID, r.Reason, r.Lease, r.Customer, r.Detail, int64(r.At), r.Block, r.Delta})
 			}
 		}
 	}
 	return rows
+}
+
+// merged adds up rows with the same key, in the order in which keys come first.
+func merged[R any, K comparable](rows []R, key func(R) K, add func(into *R, r R)) []R {
+	at := make(map[K]int, len(rows))
+	out := make([]R, 0, len(rows))
+	for _, r := range rows {
+		k := key(r)
+		if i, ok := at[k]; ok {
+			add(&out[i], r)
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, r)
+	}
+	return out
+}
+
+func addAmounts(into *meter.Difference, d meter.Difference) { into.Amounts = into.Plus(d.Amounts) }
+
+func addSeconds(into *meter.DeviceDifference, d meter.DeviceDifference) {
+	into.DeviceSeconds = into.Plus(d.DeviceSeconds)
+}
+
+func addDelta(into *meter.Refusal, r meter.Refusal) { into.Delta += r.Delta }
+
+func withoutDelta(r meter.Refusal) meter.Refusal {
+	r.Delta = 0
+	return r
 }
 
 func keyValues(k meter.ChargeKey) []any {
@@ -86,20 +116,20 @@ func keyTargets(k *meter.ChargeKey) []any {
 }
 
 func progressTable() table {
-	return table{"progress", "service, block, facts_seq, at_second, usage_floor, tick_digest, ledger_digest"}
+	return table{"progress", "service, block, facts_seq, at_second, usage_floor, tick_digest, ledger_digest, run"}
 }
 
-func trimTable() table { return table{"trim", "table_name, block, rows"} }
+func runTable() table { return table{"run", "run, block"} }
 
-func progressRow(p store.Progress) []any {
-	return []any{p.Service, p.Block, p.FactsSeq, int64(p.At), p.UsageFloor, string(p.Tick[:]), string(p.Ledger[:])}
+func progressRow(p store.Progress, run uint64) []any {
+	return []any{p.Service, p.Block, p.FactsSeq, int64(p.At), p.UsageFloor, string(p.Tick[:]), string(p.Ledger[:]), run}
 }
 
-// token names an insert by its table, the times rows were deleted from it, its blocks and every value. The engine
+// token names an insert by its table, the run, its blocks and every value. The engine
 // drops an insert whose token it has seen lately: that is one which arrived although its sender had given up.
-func token(t table, epoch, first, last uint64, rows [][]any) string {
+func token(t table, run, first, last uint64, rows [][]any) string {
 	h := sha256.New()
-	for _, v := range []any{t.name, t.columns, epoch, first, last} {
+	for _, v := range []any{t.name, t.columns, run, first, last} {
 		hashValue(h, v)
 	}
 	for _, row := range rows {

@@ -14,7 +14,7 @@ import (
 
 // PeriodTotals implements store.Store.
 func (s *Store) PeriodTotals(ctx context.Context, contract string, periodStart span.Second, block uint64) ([]meter.Total, error) {
-	totals, err := s.totals(ctx, "contract = {contract:String} AND period_start_second = {start:Int64} AND block <= {block:UInt64}",
+	totals, err := s.totals(ctx, "contract = {contract:String} AND period_start_second = {start:Int64}",
 		clickhouse.Named("contract", contract), clickhouse.Named("start", int64(periodStart)), clickhouse.Named("block", block))
 	if err != nil {
 		return nil, fmt.Errorf("sum the period %s of contract %q up to block %d: %w", periodStart, contract, block, err)
@@ -28,8 +28,8 @@ func (s *Store) UncontractedTotals(ctx context.Context, customer string, within 
 		return nil, nil
 	}
 	first, last := int64(within.From.Hour()), int64((within.To - 1).Hour())
-	totals, err := s.totals(ctx, `contract = '' AND customer = {customer:String} AND hour BETWEEN {first:Int64} AND {last:Int64}
-		AND block <= {block:UInt64}`, clickhouse.Named("customer", customer), clickhouse.Named("first", first),
+	totals, err := s.totals(ctx, "contract = '' AND customer = {customer:String} AND hour BETWEEN {first:Int64} AND {last:Int64}",
+		clickhouse.Named("customer", customer), clickhouse.Named("first", first),
 		clickhouse.Named("last", last), clickhouse.Named("block", block))
 	if err != nil {
 		return nil, fmt.Errorf("sum the hours of customer %q without a contract up to block %d: %w", customer, block, err)
@@ -44,7 +44,7 @@ func (s *Store) totals(ctx context.Context, where string, args ...any) ([]meter.
 	err := s.query(ctx, append(targets, amountTargets(&t.Amounts)...), func() error {
 		totals = append(totals, t)
 		return nil
-	}, `SELECT lease, device, `+keyColumns+`, `+sums(amountColumns())+` FROM quantity WHERE `+where+`
+	}, `SELECT lease, device, `+keyColumns+`, `+sums(amountColumns())+` FROM `+once(quantityTable, where)+`
 		GROUP BY lease, device, `+keyColumns+` HAVING `+anyOf(amountColumns()), args...)
 	slices.SortFunc(totals, store.CompareTotals)
 	return totals, err
@@ -78,7 +78,7 @@ func (s *Store) OpenRefusals(ctx context.Context, block uint64) ([]meter.Refusal
 		return nil
 	}, `SELECT id, reason, lease, argMaxIf(r.detail, `+latest+`, argMaxIf(r.customer, `+latest+`,
 			argMaxIf(r.at_second, `+latest+`, argMaxIf(r.block, `+latest+`, sum(r.delta) AS open
-		FROM refusal AS r WHERE r.block <= {block:UInt64} GROUP BY id, reason, lease HAVING open > 0`, clickhouse.Named("block", block))
+		FROM `+once(refusalTable, "true")+` AS r GROUP BY id, reason, lease HAVING open > 0`, clickhouse.Named("block", block))
 	if err != nil {
 		return nil, fmt.Errorf("list open refusals up to block %d: %w", block, err)
 	}
@@ -97,8 +97,8 @@ func (s *Store) DeviceTotals(ctx context.Context, within span.Span, block uint64
 	err := s.query(ctx, append([]any{&t.Node, &t.Device}, secondTargets(&t.DeviceSeconds)...), func() error {
 		totals = append(totals, t)
 		return nil
-	}, `SELECT node, device, `+sums(secondColumns())+` FROM device_hour
-		WHERE hour BETWEEN {first:Int64} AND {last:Int64} AND block <= {block:UInt64}
+	}, `SELECT node, device, `+sums(secondColumns())+`
+		FROM `+once(deviceHourTable, "hour BETWEEN {first:Int64} AND {last:Int64}")+`
 		GROUP BY node, device HAVING `+anyOf(secondColumns()),
 		clickhouse.Named("first", first), clickhouse.Named("last", last), clickhouse.Named("block", block))
 	if err != nil {

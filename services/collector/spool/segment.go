@@ -75,11 +75,13 @@ func (s *Spool) load() error {
 	if len(s.segments) == 0 {
 		return s.begin(newSegment(1))
 	}
-	if last := s.segments[len(s.segments)-1]; last.size == 0 {
+	last := s.segments[len(s.segments)-1]
+	if last.size == 0 {
 		s.segments = s.segments[:len(s.segments)-1]
 		return errors.Join(last.file.Close(), s.begin(last))
 	}
-	return nil
+	// A process that died between a write and its sync leaves what a power loss still takes: it is not published before.
+	return errors.Join(last.file.Sync(), s.files.Sync())
 }
 
 // list returns the segments' numbers in order and clears what a crash in mid-thinning left.

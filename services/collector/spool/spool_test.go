@@ -91,6 +91,20 @@ func TestAcceptedBatchesSurvive(t *testing.T) {
 	}
 }
 
+// TestOpenSyncsWhatADeadProcessWrote: a process that dies between its write and its sync leaves a batch that the next one reads
+// and publishes. From then on no power loss may take it: the log would hold what the spool never held.
+func TestOpenSyncsWhatADeadProcessWrote(t *testing.T) {
+	d := newDisk()
+	must(t, open(t, d, Options{}).Append(batch("a", 1, 1)))
+	for _, c := range d.files {
+		c.synced = nil // the write is there, its sync is not
+	}
+	d.durable = map[string]bool{}
+	open(t, d, Options{})
+	s := open(t, d.crash(0), Options{})
+	equal(t, []usage.Batch{batch("a", 1, 1)}, unsent(t, s))
+}
+
 // TestTornTail cuts the newest segment at every byte and opens what is left: every batch whose record is whole is
 // there, nothing else is, and the spool goes on.
 func TestTornTail(t *testing.T) {

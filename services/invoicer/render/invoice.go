@@ -28,7 +28,7 @@ func Invoice(d *bill.Document, o Options) string {
 		p.line(plain, "")
 		p.line(bold, o.say("Not billed"))
 		p.line(plain, "")
-		p.WriteString(o.unbilled(d.Unbilled))
+		p.WriteString(o.unbilled(d))
 	}
 	o.remarks(p, d)
 	return p.String()
@@ -85,12 +85,22 @@ func (o Options) period(d *bill.Document) string {
 	}
 	const local, offset = "2006-01-02 15:04", "UTC-07:00"
 	a, b, zone := from.Format(local), to.Format(local), clean(d.Timezone)
-	if from.Format(offset) == to.Format(offset) {
+	switch {
+	case d.Timezone == "UTC":
+	case from.Format(offset) == to.Format(offset):
 		zone += ", " + from.Format(offset)
-	} else {
+	default:
 		a, b = from.Format(local+" "+offset), to.Format(local+" "+offset)
 	}
 	return o.say("%s (%s)", o.say("%s to %s", glued(a), glued(b)), zone)
+}
+
+// devices is how many a line's leases held; leases that name none hold some all the same.
+func devices(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return strconv.Itoa(n)
 }
 
 // lines is the table of what is billed.
@@ -109,7 +119,7 @@ func (o Options) lines(d *bill.Document) string {
 	}}
 	for i := range d.Lines {
 		l := &d.Lines[i]
-		t.row(false, strconv.Itoa(l.Line), o.item(l), strconv.Itoa(l.Leases), strconv.Itoa(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
+		t.row(false, strconv.Itoa(l.Line), o.item(l), strconv.Itoa(l.Leases), devices(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
 		o.arithmetic(&t, d, l)
 		if c := o.coverage(l.Quantity.Coverage, d.Kind == bill.KindCorrection, false); c != "" {
 			t.note(o.say("coverage"), c)
@@ -202,20 +212,24 @@ func trimmedHours(milli int64) string {
 }
 
 // unbilled is the table of leased time that has no amount, with the reason in words and what to do.
-func (o Options) unbilled(list []bill.UnbilledLine) string {
+func (o Options) unbilled(d *bill.Document) string {
 	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
 		{Head: o.say("Standing")},
 		{Head: o.say("SKU"), Fit: Fill},
 		{Head: o.say("Leases"), Align: Right},
 		{Head: o.say("GPU-hours"), Align: Right},
 	}}
-	for _, l := range list {
+	after := " A correction bills this time once the cause is gone."
+	if d.Kind == bill.KindPreview {
+		after = " Until then the period does not close."
+	}
+	for _, l := range d.Unbilled {
 		t.Row(o.say(string(l.Standing)), l.SKU, strconv.Itoa(l.Leases), group(l.Quantity.GPUHours))
 		why, remedy := o.explain(l.Reason)
 		if l.Standing == meter.Waived {
 			remedy = o.say("Nothing: a person gave this time away for good, and it is never billed.")
 		} else {
-			remedy = strings.TrimSpace(remedy + o.say(" A correction bills this time once the cause is gone."))
+			remedy = strings.TrimSpace(remedy + o.say(after))
 		}
 		t.note(o.say("why"), why)
 		t.note(o.say("what to do"), remedy)

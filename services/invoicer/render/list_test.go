@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/meter"
 )
 
 func TestDates(t *testing.T) {
@@ -39,5 +42,40 @@ func TestSums(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
+	}
+}
+
+// A zone that is UTC is said once; leases that name no device held some all the same.
+func TestPeriodAndDevices(t *testing.T) {
+	d := &bill.Document{Timezone: "UTC", Period: bill.DocumentPeriod{From: "2026-01-01T00:00:00Z", To: "2026-02-01T00:00:00Z"}}
+	if got, want := strings.ReplaceAll((Options{}).period(d), string(glue), " "), "2026-01-01 00:00 to 2026-02-01 00:00 (UTC)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := devices(0) + devices(12); got != "–12" {
+		t.Errorf("no device and twelve: %q", got)
+	}
+}
+
+// TestUncontracted: time under no contract is summed by customer and reason, in their order; time under one is not there.
+func TestUncontracted(t *testing.T) {
+	total := func(customer, contract, lease, reason string, hours int64) meter.Total {
+		return meter.Total{Lease: lease, Key: meter.ChargeKey{Customer: customer, Contract: contract, Reason: reason}, Amounts: meter.Amounts{Quantity: hours * 3600 * 1000}}
+	}
+	got := Uncontracted([]meter.Total{
+		total("bolt", "", "L3", "no_contract", 1), total("acme", "", "L1", "no_contract", 2), total("acme", "", "L1", "no_contract", 3),
+		total("acme", "", "L2", "no_contract", 4), total("acme", "", "L2", "outside_term", 5), total("cato", "c1", "L4", "", 6), total("dora", "", "L5", "no_contract", 0),
+	}, Options{})
+	var rows []string
+	for line := range strings.Lines(got) {
+		if f := strings.Fields(line); len(f) == 3 {
+			rows = append(rows, strings.Join(f, " "))
+		}
+	}
+	want := []string{"Customer Leases GPU-hours", "acme 2 9.000000000", "acme 1 5.000000000", "bolt 1 1.000000000"}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, got)
+	}
+	if got := Uncontracted([]meter.Total{total("cato", "c1", "L4", "", 6)}, Options{}); got != "" {
+		t.Errorf("nothing is without a contract: %q", got)
 	}
 }

@@ -132,6 +132,7 @@ var chinese = map[string]string{
 	"what to do": "处理",
 	"detail":     "详情",
 	" A correction bills this time once the cause is gone.":                   "原因消除后将以更正账单补计。",
+	" Until then the period does not close.":                                  "在此之前本周期无法出账。",
 	"Nothing: a person gave this time away for good, and it is never billed.": "无需处理：该时间已由人工减免，不再计费。",
 
 	// list
@@ -151,4 +152,5 @@ var chinese = map[string]string{
 	"statement":               "记录",
 	"Lease":                   "租约",
 	"At (UTC)":                "时间 (UTC)",
+	"Leased time under no contract: it is on no invoice.": "以下租用时间不属于任何合同，未计入任何账单。",
 }

@@ -148,6 +148,7 @@ func preview(t testing.TB) *bill.Document {
 	w.base.PeriodStart = w.contracts.Latest()[0].Contract.Period(w.base.PeriodStart + 40*86400).Span.From // March: clocks change
 	w.base.LocalDay = 20260305
 	w.add("train-1", "GPU-1", 17*hour, 0, 17*hour, nil)
+	w.add("train-2", "GPU-2", 2*hour, 0, 0, func(k *meter.ChargeKey) { k.Standing, k.Reason, k.SKU = meter.Refused, "no_rate", "b200-nvl" })
 	return bill.NewDocument(w.statement(), nil, 0)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"text/template"
 
+	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/services/importer/openb"
 )
@@ -26,6 +27,9 @@ func Contracts(minimum string) ([]fact.Fact, error) {
 			return nil, fmt.Errorf("fill in the sample contract: %w", err)
 		}
 		id := customer + "-2026"
+		if _, err := contract.Parse("the demo's contract", text.Bytes()); err != nil {
+			return nil, err
+		}
 		body := &fact.ContractSigned{Contract: id, Customer: customer, Document: text.String()}
 		out = append(out, fact.Fact{Key: "contract/" + id, Hash: fact.HashJSON(body), Body: body})
 	}

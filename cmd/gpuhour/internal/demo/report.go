@@ -129,12 +129,15 @@ func perSecond(n uint64, d time.Duration) int64 {
 
 // printHours holds what was billed against the trace's own arithmetic: a sum over the pods, without leases or hours.
 func (w *world) printHours(f *findings) error {
-	billed, byCustomer := billedMilli(f.invoices)
+	billed, topUp, byCustomer := billedMilli(f.invoices)
 	want := w.traceMilli()
 	fmt.Fprintf(w.Out, "GPU-hours billed  %s\n", bill.GPUHours(billed))
+	if topUp != 0 {
+		fmt.Fprintf(w.Out, "start minimum     %*s  (of them, topped up to %s a start)\n", len(bill.GPUHours(billed)), bill.GPUHours(topUp), w.Minimum)
+	}
 	fmt.Fprintf(w.Out, "the trace says    %s  (num_gpu x gpu_milli x (deletion - scheduled), summed over its pods)\n\n", bill.GPUHours(want))
-	if w.Minimum == "" && billed != want {
-		return fmt.Errorf("billed %s GPU-hours, the trace says %s", bill.GPUHours(billed), bill.GPUHours(want))
+	if billed-topUp != want {
+		return fmt.Errorf("billed %s GPU-hours of leased time, the trace says %s", bill.GPUHours(billed-topUp), bill.GPUHours(want))
 	}
 	for _, c := range openb.Customers() {
 		fmt.Fprintf(w.Out, "  %-18s %18s GPU-hours\n", c, bill.GPUHours(byCustomer[c]))
@@ -143,13 +146,14 @@ func (w *world) printHours(f *findings) error {
 	return nil
 }
 
-func billedMilli(invoices []*bill.Document) (all int64, byCustomer map[string]int64) {
+func billedMilli(invoices []*bill.Document) (all, topUp int64, byCustomer map[string]int64) {
 	byCustomer = map[string]int64{}
 	for _, d := range invoices {
 		all += d.Quantity.MilliGPUSeconds
+		topUp += d.Quantity.Coverage.TopUp
 		byCustomer[d.Customer] += d.Quantity.MilliGPUSeconds
 	}
-	return all, byCustomer
+	return all, topUp, byCustomer
 }
 
 func (w *world) traceMilli() (sum int64) {
@@ -231,7 +235,7 @@ func orNone(list []string) string {
 	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, ",\n             ")
 }
 
 func (w *world) printNext(f *findings) {

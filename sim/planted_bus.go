@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/codec"
+)
+
+// buggyBus is the log as a service with a mistake would use it.
+type buggyBus struct {
+	bus.Bus
+	bug   Bug
+	reads int
+}
+
+// Publish implements bus.Bus.
+func (b *buggyBus) Publish(ctx context.Context, p bus.Publication) (uint64, error) {
+	return b.PublishBatch(ctx, []bus.Publication{p})
+}
+
+// PublishBatch implements bus.Bus.
+func (b *buggyBus) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, error) {
+	if b.bug == NumberReused {
+		ps = slices.Clone(ps)
+		for i := range ps {
+			if isInvoice(ps[i].Subject) {
+				ps[i] = reuse(ps[i])
+			}
+		}
+	}
+	last, err := b.Bus.PublishBatch(ctx, ps)
+	if b.bug == AmbiguousAsStored && unanswered(err) {
+		return 1, nil
+	}
+	return last, err
+}
+
+// reuse gives every fourth invoice the number before its own.
+func reuse(p bus.Publication) bus.Publication {
+	f, err := codec.DecodeFact(bus.Message{Subject: p.Subject, Header: p.Header, Data: p.Data})
+	if err != nil {
+		return p
+	}
+	body, ok := f.Body.(*fact.InvoiceIssued)
+	if !ok || body.Number%4 != 0 {
+		return p
+	}
+	issued := *body
+	issued.Number--
+	d, err := bill.ParseDocument(issued.Document)
+	if err != nil {
+		return p
+	}
+	if issued.Document, err = json.Marshal(d.Numbered(issued.Series, issued.Number)); err != nil {
+		return p
+	}
+	out, err := codec.EncodeFact(fact.Fact{Key: f.Key + "/again", Body: &issued})
+	if err != nil {
+		return p
+	}
+	out.ExpectLast = p.ExpectLast
+	return out
+}
+
+// Read implements bus.Bus.
+func (b *buggyBus) Read(ctx context.Context, stream string, after uint64, most int) ([]bus.Message, error) {
+	ms, err := b.Bus.Read(ctx, stream, after, most)
+	if err != nil || most == 1 { // one message is read to check a position
+		return ms, err
+	}
+	b.reads++
+	switch {
+	case b.bug == WindowedDedup && stream == bus.Facts:
+		return b.dedup(ctx, ms)
+	case b.bug == TickSkipped && stream == bus.Usage && b.reads%5 == 0:
+		if i := slices.IndexFunc(ms, func(m bus.Message) bool { return m.Subject == bus.Tick }); i >= 0 {
+			return ms[i+1:], nil
+		}
+	case b.bug == FactsPastF && stream == bus.Usage:
+		return b.pastF(ctx, ms)
+	case b.bug == UnknownAsZero && stream == bus.Usage:
+		for i := range ms {
+			zero(&ms[i])
+		}
+	}
+	return ms, nil
+}
+
+// dedup forgets a key after twenty facts, as a server's window does after some minutes: what comes again then is new.
+func (b *buggyBus) dedup(ctx context.Context, ms []bus.Message) ([]bus.Message, error) {
+	all, err := b.Bus.Read(ctx, bus.Facts, 0, 10_000)
+	for i := range ms {
+		for _, old := range all {
+			if old.Header[bus.HeaderID] == ms[i].Header[bus.HeaderID] && old.Seq+20 < ms[i].Seq {
+				ms[i].Header[bus.HeaderID] += "/new"
+				break
+			}
+		}
+	}
+	return ms, err
+}
+
+// pastF reads the facts up to the end of the log, not up to the tick's F.
+func (b *buggyBus) pastF(ctx context.Context, ms []bus.Message) ([]bus.Message, error) {
+	last, err := b.LastSeq(ctx, bus.Facts)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ms {
+		if ms[i].Subject != bus.Tick {
+			continue
+		}
+		t, err := codec.DecodeTick(ms[i])
+		if err != nil {
+			return nil, err
+		}
+		t.FactsSeq = last
+		p, err := codec.EncodeTick(t)
+		if err != nil {
+			return nil, err
+		}
+		ms[i].Data = p.Data
+	}
+	return ms, nil
+}
+
+// zero reads a value that was not readable as 0.
+func zero(m *bus.Message) {
+	b, q := codec.DecodeBatch(*m)
+	if m.Subject == bus.Tick || q != nil {
+		return
+	}
+	for i, raw := range b.Blocks {
+		var block usage.Block
+		if block.Decode(raw) != nil {
+			return
+		}
+		block.Seen.Each(func(k int) {
+			if block.Busy[k] == usage.BusyUnknown {
+				block.Busy[k] = 0
+			}
+		})
+		b.Blocks[i] = block.Append(nil)
+	}
+	if p, err := codec.EncodeBatch(&b); err == nil {
+		m.Data = p.Data
+	}
+}

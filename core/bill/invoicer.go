@@ -30,6 +30,7 @@ type Invoicer struct {
 	number     uint64
 	numberAt   uint64 // position of the series' last invoice
 	halted     map[string]string
+	amended    []amendment
 	totals     map[periodKey][]stated // what cuts stated of a period's leases, in order
 	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
 	closedThrough map[string]span.Second
@@ -38,6 +39,13 @@ type Invoicer struct {
 type periodKey struct {
 	contract string
 	start    span.Second
+}
+
+// amendment is a contract fact and the first instant it can change.
+type amendment struct {
+	contract string
+	from     span.Second
+	seq      uint64
 }
 
 // stated is what a cut said that the leases of a period hold.
@@ -89,7 +97,8 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	s.keys[f.Key] = true
 	switch b := f.Body.(type) {
 	case *fact.ContractSigned, *fact.ContractAmended:
-		s.contracts.Apply(f)
+		changed := s.contracts.Apply(f)
+		s.amended = append(s.amended, amendment{changed.Contract, changed.From, f.Seq})
 		s.lastStated = f.Seq
 	case *fact.CutRequested:
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
@@ -262,6 +271,30 @@ func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span
 		return span.Span{}
 	}
 	return span.Span{From: periodStart, To: list[len(list)-1].end}
+}
+
+// Amended lists, in order, the closed periods that contract facts stated between the cut before and this one can bill
+// otherwise although no row of theirs moved: another rounding, say. Whether they do is for the correction to find.
+func (s *Invoicer) Amended(cut Cut) []Due {
+	var before uint64
+	for _, c := range s.cuts {
+		if c.Requested < cut.Requested {
+			before = max(before, c.Requested)
+		}
+	}
+	var out []Due
+	for k, list := range s.closings {
+		period := span.Span{From: k.start, To: list[0].end}
+		if slices.ContainsFunc(s.amended, func(a amendment) bool {
+			return a.contract == k.contract && before <= a.seq && a.seq < cut.Requested && a.from < period.To
+		}) {
+			out = append(out, Due{Contract: k.contract, Period: period})
+		}
+	}
+	slices.SortFunc(out, func(a, b Due) int {
+		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.Period.From, b.Period.From))
+	})
+	return out
 }
 
 // Block is a reason why a period cannot close. It is shown to the operator with its remedy.

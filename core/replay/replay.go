@@ -198,6 +198,13 @@ func (p *player) look(cut bill.Cut) view {
 		k := periodKey{d.Contract, d.Period.From}
 		v.totals[k], v.uncontracted[k] = p.ledger.period(k.contract, k.start), p.ledger.uncontracted(d.Customer, d.Period)
 	}
+	for _, d := range p.invoicer.Amended(cut) {
+		v.changed = append(v.changed, periodKey{d.Contract, d.Period.From})
+	}
+	slices.SortFunc(v.changed, func(a, b periodKey) int {
+		return cmp.Or(cmp.Compare(a.contract, b.contract), cmp.Compare(a.start, b.start))
+	})
+	v.changed = slices.Compact(v.changed)
 	for _, k := range v.changed {
 		v.totals[k] = p.ledger.period(k.contract, k.start)
 	}

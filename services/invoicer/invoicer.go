@@ -250,6 +250,9 @@ func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error 
 		return err
 	}
 	changed = append(changed, i.deferred...)
+	for _, d := range i.state.Amended(cut) {
+		changed = append(changed, store.Period{Contract: d.Contract, PeriodStart: d.Period.From})
+	}
 	slices.SortFunc(changed, func(a, b store.Period) int {
 		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart))
 	})

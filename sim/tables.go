@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/platform/store"
@@ -47,7 +48,8 @@ func (s *failingStore) begin(ctx context.Context, p store.Put) {
 		}
 		part.Outcomes = append(part.Outcomes, rows)
 	}
-	_ = s.Store.Put(ctx, part) // the memory tables take what was checked before
+	err := s.Store.Put(ctx, part)
+	must.True(err == nil, "the memory tables refuse a part of what they take whole: %v", err)
 }
 
 // Trim implements store.Store.

@@ -20,20 +20,29 @@ const TZVersion = "2025c"
 //go:embed zoneinfo.zip
 var zoneinfo string
 
+// zones is the database's directory, read once: reading it costs more than parsing a contract.
+//
+//tidy:const
+var zones = directory()
+
+func directory() []*zip.File {
+	archive, err := zip.NewReader(strings.NewReader(zoneinfo), int64(len(zoneinfo)))
+	must.True(err == nil, "the embedded tz database is unreadable: %v", err)
+	return archive.File
+}
+
 // Zone is an IANA time zone of the embedded database. The zero value is no zone.
 type Zone struct{ location *time.Location }
 
 // LoadZone finds a zone by its IANA name, in exactly the database's letters. "Local" is no zone: it would differ from
 // host to host.
 func LoadZone(name string) (Zone, error) {
-	archive, err := zip.NewReader(strings.NewReader(zoneinfo), int64(len(zoneinfo)))
-	must.True(err == nil, "the embedded tz database is unreadable: %v", err)
-	for _, f := range archive.File {
+	for _, f := range zones {
 		if f.Name == name && !strings.HasSuffix(name, "/") {
 			return readZone(f)
 		}
 	}
-	return Zone{}, unknownZone(name, archive.File)
+	return Zone{}, unknownZone(name, zones)
 }
 
 func readZone(f *zip.File) (Zone, error) {

@@ -62,8 +62,13 @@ func (w *world) collected(b bus.Bus, dir string) (measure, func() error, error) 
 }
 
 // playChild plays a world on a directory and prints a line around every call of log and tables, so that a parent
-// can kill it anywhere.
-func playChild(ctx context.Context, dir string) (err error) {
+// can kill it anywhere, or lets it end itself at a point.
+func playChild(ctx context.Context, arg string) (err error) {
+	dir, text, _ := strings.Cut(arg, " ")
+	end, err := readDeath(text)
+	if err != nil {
+		return err
+	}
 	fmt.Println("starting")
 	cfg := gpuhour.DefaultConfig()
 	cfg.Data, cfg.NATS.Listen = dir, ""
@@ -74,7 +79,7 @@ func playChild(ctx context.Context, dir string) (err error) {
 	fmt.Println("open")
 	c := &calls{at: func(n int, name string, after bool) error {
 		fmt.Println(n, name, after)
-		return nil
+		return end.at(point{callOf(name), after})
 	}}
 	e.Rewire(watchedBus{e.Bus(), c}, watchedStore{e.Store(), c})
 	w, err := worldOf(filepath.Base(dir))
@@ -90,10 +95,14 @@ func playChild(ctx context.Context, dir string) (err error) {
 
 // worldOf is the world that a data directory is named after.
 func worldOf(name string) (*world, error) {
-	if name == "openb" {
+	switch name {
+	case "openb":
 		return traced("")
+	case "small":
+		return small(), nil
+	default:
+		return rich(), nil
 	}
-	return rich(), nil
 }
 
 // TestKilledRoad kills the process that holds the real engines at random moments, starts it again on what is left, and in
@@ -102,6 +111,15 @@ func TestKilledRoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts ClickHouse many times; left out of -short")
 	}
+	seed := testSeed(t)
+	for _, k := range []killer{{"rich", 10, 300}, {"openb", 4, 1500}} {
+		t.Run(k.world, func(t *testing.T) { k.run(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+// testSeed is another one in every run, and the one that is asked for when a run is repeated.
+func testSeed(t *testing.T) uint64 {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("GPUHOUR_TEST_SEED"); text != "" {
 		if _, err := fmt.Sscan(text, &seed); err != nil {
@@ -109,9 +127,7 @@ func TestKilledRoad(t *testing.T) {
 		}
 	}
 	t.Logf("GPUHOUR_TEST_SEED=%d", seed)
-	for _, k := range []killer{{"rich", 10, 300}, {"openb", 4, 1500}} {
-		t.Run(k.world, func(t *testing.T) { k.run(t, rand.New(rand.NewPCG(seed, 0))) })
-	}
+	return seed
 }
 
 // killer kills one world's process several times, each within so many lines of what it prints.
@@ -135,7 +151,7 @@ func (k killer) run(t *testing.T, dice *rand.Rand) {
 		if life >= k.kills {
 			at = -1
 		}
-		l := live(t, dir, at)
+		l := live(t, dir, "", at)
 		opened, settled = max(opened, l.opened), max(settled, l.settled)
 		switch {
 		case l.err == nil:
@@ -153,17 +169,20 @@ func (k killer) run(t *testing.T, dice *rand.Rand) {
 	}
 }
 
-// life is what came of one process: how it ended, and how long it took to open the engines and to settle what it found.
+// life is what came of one process: how it ended, which calls it reached, and how long it took to open the engines and to
+// settle what it found.
 type life struct {
 	err             error
 	lines           int
 	last, said      string
 	opened, settled time.Duration
+	points          []point
 }
 
-// live runs a process on a directory and kills it at a line; it lives to its end when the line is below zero.
-func live(t *testing.T, dir string, kill int) (l life) {
-	p := start(t, "play", dir)
+// live runs a process on a directory, which ends itself as death says, and kills it at a line; it lives to its end when
+// there is no death and the line is below zero.
+func live(t *testing.T, dir, death string, kill int) (l life) {
+	p := start(t, "play", dir+" "+death)
 	began := time.Now()
 	for p.lines.Scan() {
 		l.last = p.lines.Text()
@@ -172,6 +191,9 @@ func live(t *testing.T, dir string, kill int) (l life) {
 			l.opened = time.Since(began)
 		case l.settled == 0 && strings.HasPrefix(l.last, "reached"):
 			l.settled = time.Since(began)
+		}
+		if at, ok := readPoint(l.last); ok {
+			l.points = append(l.points, at)
 		}
 		if l.lines == kill {
 			if err := p.Process.Kill(); err != nil {

@@ -3,6 +3,7 @@ package gpuhour
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/store"
@@ -29,3 +30,6 @@ func (e *Engine) Steps() []func(context.Context) (bool, error) {
 
 // TickWall is one turn of Serve's clock.
 func (e *Engine) TickWall(ctx context.Context) error { return e.tickWall(ctx) }
+
+// SetClock replaces the machine's clock, before Serve.
+func (e *Engine) SetClock(now func() time.Time) { e.now = now }

@@ -117,6 +117,14 @@ func (s watchedStore) PeriodTotals(ctx context.Context, contract string, start s
 	return ts, err
 }
 
+func (s watchedStore) UncontractedTotals(ctx context.Context, customer string, within span.Span, block uint64) (ts []meter.Total, err error) {
+	err = s.do("uncontracted totals", func() (err error) {
+		ts, err = s.Store.UncontractedTotals(ctx, customer, within, block)
+		return err
+	})
+	return ts, err
+}
+
 func (s watchedStore) ChangedPeriods(ctx context.Context, after, block uint64) (ps []store.Period, err error) {
 	err = s.do("changed periods", func() (err error) { ps, err = s.Store.ChangedPeriods(ctx, after, block); return err })
 	return ps, err

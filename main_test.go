@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // child makes this test binary another process: what it is to do, and on which data directory.
@@ -47,10 +48,13 @@ type process struct {
 	said  *strings.Builder // on its standard error
 }
 
-func start(t testing.TB, what, dir string) *process {
+// start runs a child, which ends at the latest some minutes after it.
+func start(t testing.TB, what, arg string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.CommandContext(t.Context(), os.Args[0]), said: &strings.Builder{}}
-	p.Env, p.Stderr = append(os.Environ(), child+"="+what+" "+dir), p.said
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	p := &process{Cmd: exec.CommandContext(ctx, os.Args[0]), said: &strings.Builder{}}
+	p.Env, p.Stderr, p.SysProcAttr = append(os.Environ(), child+"="+what+" "+arg), p.said, endsWithParent()
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

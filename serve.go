@@ -35,12 +35,13 @@ func AllServices() []string {
 }
 
 // Serve runs services until ctx ends, all of them when none is named. Other commands reach the inner engines while it
-// runs. A service whose step fails starts again by itself; Serve returns an error only when it cannot begin.
+// runs. A service whose step fails starts again by itself; Serve returns an error when it cannot begin, and when the inner log
+// server could not write and must be started again.
 func (e *Engine) Serve(ctx context.Context, services ...string) error {
 	if len(services) == 0 {
 		services = AllServices()
 	}
-	steps := map[string]run.Step{ServiceRater: e.stepRater, ServiceInvoicer: e.stepInvoicer, ServiceAlerter: e.alert.Step}
+	steps := map[string]run.Step{ServiceRater: e.stepRater, ServiceInvoicer: e.stepInvoicer, ServiceAlerter: e.stepAlerter}
 	for _, s := range services {
 		if s != ServiceClock && steps[s] == nil {
 			return fmt.Errorf("serve: there is no service %q", s)
@@ -72,14 +73,19 @@ func (e *Engine) Serve(ctx context.Context, services ...string) error {
 	}
 	e.metrics.Ready(true)
 	e.log.Info("serving", "services", services, "data", e.cfg.Data, "nats", e.natsURL)
-	<-ctx.Done()
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-e.stores.Done():
+		err = context.Cause(e.stores)
+	}
 	e.metrics.Ready(false)
-	return nil
+	return err
 }
 
 func (e *Engine) stepRater(ctx context.Context) (bool, error) {
 	before := e.rater.Counts()
-	worked, err := e.rater.Step(ctx)
+	worked, err := e.step(ctx, e.rater.Step)
 	now := e.rater.Counts()
 	e.counts.Store(&now)
 	for kind, n := range map[string]int64{
@@ -95,7 +101,7 @@ func (e *Engine) stepRater(ctx context.Context) (bool, error) {
 
 func (e *Engine) stepInvoicer(ctx context.Context) (bool, error) {
 	issued, _ := e.invoice.Issued()
-	worked, err := e.invoice.Step(ctx)
+	worked, err := e.step(ctx, e.invoice.Step)
 	if now, last := e.invoice.Issued(); now > issued {
 		e.log.Info("invoices issued", "count", now-issued, "last", last)
 	}
@@ -109,6 +115,8 @@ func (e *Engine) stepInvoicer(ctx context.Context) (bool, error) {
 	}
 	return worked, err
 }
+
+func (e *Engine) stepAlerter(ctx context.Context) (bool, error) { return e.step(ctx, e.alert.Step) }
 
 // wait blocks until the usage stream moves: every block ends with a tick there. It looks again after a second anyway.
 func (e *Engine) wait(ctx context.Context) error {
@@ -146,7 +154,7 @@ func (e *Engine) clock(ctx context.Context) {
 const backSeconds = 5
 
 func (e *Engine) tickWall(ctx context.Context) error {
-	now := span.Second(time.Now().Unix())
+	now := span.Second(e.now().Unix())
 	last, err := e.writer.LastTick(ctx)
 	if err != nil {
 		return err

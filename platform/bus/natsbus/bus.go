@@ -27,12 +27,16 @@ const (
 
 // Bus implements bus.Bus on one connection.
 type Bus struct {
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	dir    string          // of the server inside this process, "" for another
+	stores context.Context // ends, with the cause, when the server inside this process cannot write a stream any more
 
 	mu        sync.Mutex
-	idle      []*cursor     // the one idle for longest first
-	published chan struct{} // closed and replaced by every publication of this Bus
+	idle      []*cursor          // the one idle for longest first
+	published chan struct{}      // closed and replaced by every publication of this Bus
+	link      context.Context    // ends, and is replaced, when the connection breaks
+	broken    context.CancelFunc // ends link
 	closed    chan struct{}
 	closeOnce sync.Once
 }
@@ -83,17 +87,29 @@ func redacted(list string) string {
 // dial connects without a reconnect buffer: a publication kept there could reach the log long after
 // its caller was told that it failed.
 func dial(address string, options ...nats.Option) (*Bus, error) {
-	base := []nats.Option{nats.Name("gpuhour"), nats.ReconnectBufSize(-1)}
-	nc, err := nats.Connect(address, append(base, options...)...)
-	if err != nil {
+	b := &Bus{stores: context.Background(), published: make(chan struct{}), closed: make(chan struct{})}
+	b.link, b.broken = context.WithCancel(context.Background())
+	base := []nats.Option{
+		nats.Name("gpuhour"), nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { b.disconnected() }),
+	}
+	var err error
+	if b.nc, err = nats.Connect(address, append(base, options...)...); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		nc.Close()
+	if b.js, err = jetstream.New(b.nc); err != nil {
+		b.nc.Close()
 		return nil, err
 	}
-	return &Bus{nc: nc, js: js, published: make(chan struct{}), closed: make(chan struct{})}, nil
+	return b, nil
+}
+
+// disconnected ends what waits on the connection that broke; see whileConnected.
+func (b *Bus) disconnected() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken()
+	b.link, b.broken = context.WithCancel(context.Background())
 }
 
 // Close ends the connection. Reads in flight return ErrClosed, publications ErrAmbiguous as well.
@@ -222,6 +238,14 @@ func (b *Bus) alive(ctx context.Context) error {
 	}
 }
 
+// writable is alive for a publication.
+func (b *Bus) writable(ctx context.Context) error {
+	if err := b.alive(ctx); err != nil {
+		return err
+	}
+	return context.Cause(b.stores)
+}
+
 // wake ends the pauses of Wait.
 func (b *Bus) wake() {
 	b.mu.Lock()
@@ -260,11 +284,44 @@ func (b *Bus) api(ctx context.Context, verb string, request any, answer interfac
 }
 
 // request returns ErrClosed after Close and the context's error when that ended.
-func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
-	limited, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	reply, err := b.nc.RequestMsgWithContext(limited, m)
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (reply *nats.Msg, err error) {
+	err = b.whileConnected(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		reply, err = b.nc.RequestMsgWithContext(ctx, m)
+		return err
+	})
 	return reply, b.explain(ctx, err)
+}
+
+// errBroke ends what waits for an answer that cannot come any more; the client would let it wait.
+var errBroke = errors.New("the connection to the NATS server broke before its answer")
+
+// whileConnected ends f's context when the connection breaks.
+func (b *Bus) whileConnected(ctx context.Context, f func(context.Context) error) error {
+	b.mu.Lock()
+	link := b.link
+	b.mu.Unlock()
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(link, cancel)()
+	err := f(limited)
+	if err != nil && link.Err() != nil && ctx.Err() == nil && !b.nc.IsClosed() {
+		return errBroke
+	}
+	return err
+}
+
+// tell is request for a message that is to be stored. A stream that could not be written leaves it without an answer.
+func (b *Bus) tell(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.stores, cancel)()
+	reply, err := b.request(limited, m)
+	if err != nil && b.stores.Err() != nil {
+		err = context.Cause(b.stores)
+	}
+	return reply, err
 }
 
 func (b *Bus) explain(ctx context.Context, err error) error {

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/gpuhour/gpuhour/platform/bus"
 )
 
 const user = "gpuhour"
@@ -69,6 +71,10 @@ func Start(ctx context.Context, o Options) (*Embedded, error) {
 // URL is where other processes reach the server, empty when it does not listen.
 func (e *Embedded) URL() string { return e.url }
 
+// Stores ends when the server could not write a stream, with the reason as its cause: nothing is stored any more until it is
+// started again.
+func (e *Embedded) Stores() context.Context { return e.stores }
+
 // Close ends the connection, stops the server and frees the directory. Everything acknowledged is
 // on disk already.
 func (e *Embedded) Close() error {
@@ -90,12 +96,17 @@ func (e *Embedded) start(ctx context.Context, o Options, options *server.Options
 	if log == nil {
 		log = slog.Default()
 	}
-	if err := e.serve(options, &serverLog{log: log}); err != nil {
+	if free, err := freeBytes(o.Dir); err == nil && free < bus.MaxBatchBytes { // the server's limit would stay there
+		return fmt.Errorf("its disk has %d bytes left: make room", free)
+	}
+	stores, fail := context.WithCancelCause(context.WithoutCancel(ctx))
+	if err := e.serve(options, &serverLog{log: log, fail: fail}); err != nil {
 		return err
 	}
 	if e.Bus, err = e.dial(o.Password, log); err != nil {
 		return err
 	}
+	e.dir, e.stores = o.Dir, stores
 	if o.Streams.UsageMaxBytes == 0 && o.MaxStoreBytes > 0 {
 		o.Streams.UsageMaxBytes = o.MaxStoreBytes / 4 * 3
 	}
@@ -183,11 +194,13 @@ func setUser(options *server.Options, password string) error {
 }
 
 // serverLog passes on what needs a person and keeps the last error, because the server reports why
-// it did not start to its log only.
+// it did not start to its log only. So it does with a stream that it could not write: it stores nothing there until it is
+// started again, even when the disk has room again, and leaves publications without an answer.
 type serverLog struct {
-	log *slog.Logger
-	mu  sync.Mutex
-	err string
+	log  *slog.Logger
+	fail context.CancelCauseFunc
+	mu   sync.Mutex
+	err  string
 }
 
 func (l *serverLog) Noticef(string, ...any) {}
@@ -201,6 +214,9 @@ func (l *serverLog) Warnf(format string, v ...any) {
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.log.Error("nats-server: " + text)
+	if strings.HasPrefix(text, "JetStream stream ") && strings.Contains(text, " critical write error: ") {
+		l.fail(fmt.Errorf("the log takes nothing more until this process is started again: %s", text))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = text

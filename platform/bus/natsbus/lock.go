@@ -19,10 +19,14 @@ const lockFile = "gpuhour.lock"
 // directory overwrite each other's messages. The kernel frees it when the process ends, however that
 // happens. Close the file to free it; the file itself stays, removing it would race with others.
 func lockDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	err := os.MkdirAll(dir, 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) {
+		err = fmt.Errorf("%w: make it writable for this user, or choose another data directory", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ const (
 	codeMessageTooLarge   jetstream.ErrorCode = 10054
 	codeHeaderTooLarge    jetstream.ErrorCode = 10097
 	codeBatchTooLarge     jetstream.ErrorCode = 10199
+	codeBatchIncomplete   jetstream.ErrorCode = 10176 // also when a message of it could not be written
 )
 
 // Publish implements bus.Bus.
@@ -44,7 +45,7 @@ func (b *Bus) Publish(ctx context.Context, p bus.Publication) (uint64, error) {
 	}
 	seq, err := b.commit(ctx, encode(p), stream, 1)
 	if err != nil {
-		return 0, fmt.Errorf("publish %s: %w", p.Subject, withExpectation(err, p))
+		return 0, fmt.Errorf("publish %s: %w", p.Subject, b.withDisk(withExpectation(err, p)))
 	}
 	return seq, nil
 }
@@ -67,7 +68,7 @@ func (b *Bus) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, e
 			m.Header.Set(headerBatchCommit, "1")
 			last, err := b.commit(ctx, m, stream, len(ps))
 			if err != nil {
-				return 0, fmt.Errorf("publish batch of %d from %s: %w", len(ps), ps[0].Subject, withExpectation(err, ps...))
+				return 0, fmt.Errorf("publish batch of %d from %s: %w", len(ps), ps[0].Subject, b.withDisk(withExpectation(err, ps...)))
 			}
 			return last, nil
 		case i == 0:
@@ -76,7 +77,7 @@ func (b *Bus) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, e
 			err = b.explain(ctx, b.nc.PublishMsg(m))
 		}
 		if err != nil {
-			return 0, fmt.Errorf("publish batch of %d from %s: message %d: %w", len(ps), ps[0].Subject, i+1, err)
+			return 0, fmt.Errorf("publish batch of %d from %s: message %d: %w", len(ps), ps[0].Subject, i+1, b.withDisk(err))
 		}
 	}
 	panic("unreachable: a batch has a last message")
@@ -84,7 +85,10 @@ func (b *Bus) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, e
 
 // begin sends the first message of a batch. Its answer is empty, or a refusal.
 func (b *Bus) begin(ctx context.Context, m *nats.Msg) error {
-	reply, err := b.request(ctx, m)
+	if err := b.writable(ctx); err != nil {
+		return err
+	}
+	reply, err := b.tell(ctx, m)
 	if err != nil || len(reply.Data) == 0 {
 		return err
 	}
@@ -97,10 +101,10 @@ func (b *Bus) begin(ctx context.Context, m *nats.Msg) error {
 
 // commit sends a message whose answer decides about count messages, and returns the last sequence.
 func (b *Bus) commit(ctx context.Context, m *nats.Msg, stream string, count int) (uint64, error) {
-	if err := b.alive(ctx); err != nil {
+	if err := b.writable(ctx); err != nil {
 		return 0, err // before sending, so that nothing is ambiguous
 	}
-	reply, err := b.request(ctx, m)
+	reply, err := b.tell(ctx, m)
 	switch {
 	case err == nil:
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrMaxPayload):
@@ -163,6 +167,22 @@ func refusal(e *jetstream.APIError) error {
 		return fmt.Errorf("%w: %w", bus.ErrAmbiguous, e)
 	}
 	return e
+}
+
+// withDisk says that the disk is full, which the server does not. A batch that it could not keep until its end left nothing
+// behind.
+func (b *Bus) withDisk(err error) error {
+	if b.dir == "" {
+		return err
+	}
+	free, statErr := freeBytes(b.dir)
+	if statErr != nil || free >= bus.MaxBatchBytes { // there is room for whatever it was
+		return err
+	}
+	if isCode(err, codeBatchIncomplete) {
+		err = fmt.Errorf("%w: %w", bus.ErrFull, err)
+	}
+	return fmt.Errorf("%w (the disk of %s has %d bytes left: make room)", err, b.dir, free)
 }
 
 // withExpectation completes a conflict when only one of the publications can have caused it.

@@ -54,12 +54,15 @@ func (b *Bus) ReadSubject(ctx context.Context, stream, subject string, after uin
 }
 
 // read takes the cursor that stands at after, or a new one, and keeps it when all went well.
-func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, max int) ([]bus.Message, error) {
+func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, max int) (messages []bus.Message, err error) {
 	if err := b.alive(ctx); err != nil {
 		return nil, err
 	}
 	c := b.take(stream, filter, after)
-	messages, err := b.follow(ctx, c, max)
+	err = b.whileConnected(ctx, func(ctx context.Context) (err error) {
+		messages, err = b.follow(ctx, c, max)
+		return err
+	})
 	if err != nil {
 		c.close()
 		return nil, err

@@ -111,7 +111,7 @@ func makeDir(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("it has no name")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeWritable(dir); err != nil {
 		return "", err
 	}
 	abs, err := filepath.Abs(dir)
@@ -234,7 +234,11 @@ func (e *Engine) run(ctx context.Context, s statement) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { e.pool <- free }()
-	return free.run(ctx, s)
+	out, err := free.run(ctx, s)
+	if full := (*Error)(nil); errors.As(err, &full) && full.Code == codeNoSpace {
+		full.Message += "; make room on the disk of " + e.dir
+	}
+	return out, err
 }
 
 func (e *Engine) askVersion() (string, error) {

@@ -162,6 +162,7 @@ const (
 	codeReadonly       = 164
 	codeNetwork        = 210
 	codeAborted        = 236
+	codeNoSpace        = 243
 	codeUnknown        = 1002
 )
 

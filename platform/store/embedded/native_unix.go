@@ -29,6 +29,21 @@ func dlopen(path string) (*library, error) {
 	return lib, nil
 }
 
+// makeWritable makes a directory, and says what to do when this process cannot write there: the engine would only stop.
+func makeWritable(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		const write = 2
+		if err = syscall.Access(dir, write); err != nil {
+			err = fmt.Errorf("write there: %w", err)
+		}
+	}
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) {
+		err = fmt.Errorf("%w: make it writable for this user, or choose another data directory", err)
+	}
+	return err
+}
+
 // tryLock takes an exclusive advisory lock on an open file, which goes away with the process. It reports false when
 // another open file holds the lock.
 func tryLock(f *os.File) (bool, error) {

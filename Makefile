@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 FUZZTIME ?= 10s
 
-.PHONY: help check test race golden fuzz gen baseline lint fmt demo ci tools
+.PHONY: help check test race seeds golden fuzz gen baseline lint fmt demo ci tools
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: ## every test of every module of go.work
 
 race: ## the core under the race detector
 	go test -race ./core/...
+
+seeds: ## the worlds of seeds 1 to SIM_SEEDS (100000); make check plays 2000
+	@.ci/run seeds
 
 golden: ## rewrite golden files and cases; review the result as a diff
 	GOLDEN=rewrite go test ./core/... ./platform/codec ./services/... ./cmd/...

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -21,7 +22,7 @@ func (r *road) audit() error {
 	w := r.watch
 	figures := &r.figures
 	figures.Add(w.figures)
-	s, err := listen(everything(r.log.inner, bus.Usage, 0), r.story.nodes, r.lost())
+	s, err := listen(everything(r.log.inner, bus.Usage, 0), r.story, r.lost())
 	if err != nil {
 		return err
 	}
@@ -30,6 +31,7 @@ func (r *road) audit() error {
 	for _, check := range []func() error{
 		r.allStated, func() error { return r.allSent(s) }, func() error { return r.allBilled(t) }, func() error { return r.allHeld(t) },
 		func() error { return r.allSeen(t, s) }, r.allUnknown, r.allProjected,
+		func() error { return r.allQuarantined(s) }, r.allHalted,
 	} {
 		err = errors.Join(err, check())
 	}
@@ -63,9 +65,12 @@ func (r *road) allSent(s *samples) error {
 
 // allBilled: invoices and corrections together are what the seconds cost.
 func (r *road) allBilled(t *truth) error {
-	want := r.watch.owed(t, every, func(line) bool { return true })
+	// What a halted customer owes is not billed; compareAsOf held what was billed before.
+	billable := func(l line) bool { return r.watch.halted[r.watch.customer(l.contract)] == 0 }
+	want, billed := r.watch.owed(t, every, billable), maps.Clone(r.watch.billed)
+	maps.DeleteFunc(billed, func(l line, _ *owed) bool { return !billable(l) })
 	r.figures.OwedLines += len(want)
-	return compareLines(r.watch.billed, want)
+	return compareLines(billed, want)
 }
 
 // allHeld: every leased milli-second is in the ledger once, with its standing, reason and coverage.

@@ -98,7 +98,7 @@ func (f *openFile) WriteAt(b []byte, at int64) (int, error) {
 		n = f.dice().IntN(len(b) + 1)
 	}
 	if grown := int(at) + n; grown > len(f.data) {
-		f.data = append(slices.Clone(f.data), make([]byte, grown-len(f.data))...)
+		f.data = append(f.data, make([]byte, grown-len(f.data))...)
 	}
 	copy(f.data[at:], b[:n])
 	if kind == crashAfter {
@@ -123,11 +123,14 @@ func (f *openFile) Sync() error {
 	case crashBefore:
 		panic(crashed{"sync"})
 	case crashAfter:
-		f.synced = slices.Clone(f.data)
+		f.keep()
 		panic(crashed{"sync"})
 	}
 	if !f.lying {
-		f.synced = slices.Clone(f.data)
+		f.keep()
 	}
 	return nil
 }
+
+// keep makes the content durable.
+func (p *platter) keep() { p.synced = append(p.synced[:0], p.data...) }

@@ -76,6 +76,11 @@ func (f *faults) dice() *rand.Rand {
 // note goes into the transcript, and into the story when somebody listens.
 func (f *faults) note(format string, args ...any) {
 	fmt.Fprintf(f.hash, format+"\n", args...)
+	f.tells(format, args...)
+}
+
+// tells goes into the story only: the transcript has it otherwise.
+func (f *faults) tells(format string, args ...any) {
 	if f.tell == nil {
 		return
 	}
@@ -84,6 +89,12 @@ func (f *faults) note(format string, args ...any) {
 		f.heading = ""
 	}
 	f.tell(format, args...)
+}
+
+// hear puts a message into the transcript.
+func (f *faults) hear(m bus.Message) {
+	f.hash.Write([]byte(m.Subject)) // a hash never returns an error
+	f.hash.Write(m.Data)
 }
 
 // head is a note that is only told when something follows it.

@@ -17,7 +17,10 @@ type failingBus struct {
 
 var _ bus.Bus = (*failingBus)(nil)
 
-func newLog() bus.Bus { return membus.New(func() time.Time { return time.Unix(0, 0) }) }
+// newLog is an empty log whose server's clock shows a second.
+func newLog(now func() int64) bus.Bus {
+	return membus.New(func() time.Time { return time.Unix(now(), 0) })
+}
 
 // Publish implements bus.Bus.
 func (b *failingBus) Publish(ctx context.Context, p bus.Publication) (uint64, error) {
@@ -90,19 +93,28 @@ func everything(b bus.Bus, stream string, after uint64) []bus.Message {
 	}
 }
 
-// copyOf is a log as a copy that was taken when the streams had so many messages.
-func copyOf(b bus.Bus, facts, usage uint64) (bus.Bus, error) {
-	out := newLog()
-	for stream, n := range map[string]uint64{bus.Facts: facts, bus.Usage: usage} {
+// copyOf is a log as a copy that was taken when the streams had so many facts and usage messages. It goes on with a clock.
+func copyOf(b bus.Bus, lengths [2]uint64, now func() int64) (bus.Bus, error) {
+	var stamp time.Time
+	copying := true
+	out := membus.New(func() time.Time {
+		if copying {
+			return stamp
+		}
+		return time.Unix(now(), 0)
+	})
+	for i, stream := range []string{bus.Facts, bus.Usage} {
 		for _, m := range everything(b, stream, 0) {
-			if m.Seq > n {
+			if m.Seq > lengths[i] {
 				break
 			}
+			stamp = m.Time
 			if _, err := out.Publish(context.Background(), bus.Publication{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
 				return nil, err
 			}
 		}
 	}
+	copying = false
 	return out, nil
 }
 

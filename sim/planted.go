@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/store"
+	"github.com/gpuhour/gpuhour/services/invoicer"
 )
 
 // Bug names a planted mistake. Each is a wrapper around a port that behaves as a service with the mistake would: the product
@@ -32,6 +33,13 @@ const (
 	FloorForgotten    Bug = "open minutes forgotten at boot"
 	LateDropped       Bug = "late sample dropped"
 	SpoolNotSynced    Bug = "spool not synced"
+	NotFenced         Bug = "second rater not fenced"
+	RoundingKept      Bug = "rounding of a late amendment left alone in closed periods"
+	NoiseDropped      Bug = "quarantined batch dropped silently"
+	PartitionIgnored  Bug = "batch of a wrong partition taken"
+	HaltIgnored       Bug = "halted customer billed"
+	JumpAccepted      Bug = "clock jump accepted"
+	TermKept          Bug = "amended term not noticed"
 )
 
 // Bugs lists them.
@@ -39,19 +47,24 @@ func Bugs() []Bug {
 	return []Bug{
 		ProgressFirst, ReadBeyondBlock, StaleBase, TickSkipped, FactsPastF, NumberReused, CorrectedTwice, UnknownAsZero, ErrorAsEmpty,
 		TrimOffByOne, WindowedDedup, InferredLost, CutWithoutFlush, TrimForgotten, AmbiguousAsStored, PutAgain, FloorForgotten,
-		LateDropped, SpoolNotSynced,
+		LateDropped, SpoolNotSynced, NotFenced, RoundingKept, NoiseDropped, PartitionIgnored, HaltIgnored, JumpAccepted, TermKept,
 	}
 }
 
-// plant puts a bug between the services and the ports. SpoolNotSynced is the disk's, see newAgent.
-func plant(bug Bug, b bus.Bus, s store.Store) (bus.Bus, store.Store) {
+// plant puts a bug between a service and the ports. SpoolNotSynced is the disk's, see newAgent, NotFenced the tables', see fence.
+func plant(bug Bug, who string, b bus.Bus, s store.Store, m *memory) (bus.Bus, store.Store) {
 	switch bug {
-	case TickSkipped, FactsPastF, NumberReused, UnknownAsZero, WindowedDedup, AmbiguousAsStored:
+	case RoundingKept, HaltIgnored:
+		if who != invoicer.Service {
+			return b, s
+		}
 		return &buggyBus{Bus: b, bug: bug}, s
-	case "", SpoolNotSynced:
+	case TickSkipped, FactsPastF, NumberReused, UnknownAsZero, WindowedDedup, AmbiguousAsStored, NoiseDropped, PartitionIgnored, JumpAccepted, TermKept:
+		return &buggyBus{Bus: b, bug: bug}, s
+	case "", SpoolNotSynced, NotFenced:
 		return b, s
 	default:
-		return b, &buggyStore{Store: s, bug: bug, first: map[store.Period]uint64{}}
+		return b, &buggyStore{s, bug, m}
 	}
 }
 

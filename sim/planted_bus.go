@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
@@ -17,6 +19,8 @@ type buggyBus struct {
 	bus.Bus
 	bug   Bug
 	reads int
+	// closed is the latest end of the closed periods met so far
+	closed span.Second
 }
 
 // Publish implements bus.Bus.
@@ -75,21 +79,96 @@ func (b *buggyBus) Read(ctx context.Context, stream string, after uint64, most i
 		return ms, err
 	}
 	b.reads++
-	switch {
-	case b.bug == WindowedDedup && stream == bus.Facts:
-		return b.dedup(ctx, ms)
-	case b.bug == TickSkipped && stream == bus.Usage && b.reads%5 == 0:
-		if i := slices.IndexFunc(ms, func(m bus.Message) bool { return m.Subject == bus.Tick }); i >= 0 {
+	if stream == bus.Facts {
+		return b.facts(ctx, ms)
+	}
+	switch b.bug {
+	case TickSkipped:
+		if i := slices.IndexFunc(ms, func(m bus.Message) bool { return m.Subject == bus.Tick }); b.reads%5 == 0 && i >= 0 {
 			return ms[i+1:], nil
 		}
-	case b.bug == FactsPastF && stream == bus.Usage:
+	case FactsPastF:
 		return b.pastF(ctx, ms)
-	case b.bug == UnknownAsZero && stream == bus.Usage:
+	case UnknownAsZero:
 		for i := range ms {
 			zero(&ms[i])
 		}
+	case NoiseDropped, PartitionIgnored:
+		return b.quarantine(ms), nil
+	default:
 	}
 	return ms, nil
+}
+
+// facts are the facts as the mistake reads them.
+func (b *buggyBus) facts(ctx context.Context, ms []bus.Message) ([]bus.Message, error) {
+	switch b.bug {
+	case WindowedDedup:
+		return b.dedup(ctx, ms)
+	case RoundingKept, TermKept, HaltIgnored:
+		for i := range ms {
+			f, err := codec.DecodeFact(ms[i])
+			if err != nil {
+				return nil, err
+			}
+			f = b.mistake(f)
+			p, err := codec.EncodeFact(f)
+			if err != nil {
+				return nil, err
+			}
+			ms[i].Header, ms[i].Data = p.Header, p.Data
+		}
+	default:
+	}
+	return ms, nil
+}
+
+// mistake is a fact as the mistake takes it. One that it does not notice repeats an earlier key.
+func (b *buggyBus) mistake(f fact.Fact) fact.Fact {
+	const noticed = "clock.declared"
+	switch body := f.Body.(type) {
+	case *fact.PeriodClosed:
+		b.closed = max(b.closed, body.PeriodEnd)
+	case *fact.CustomerHalted:
+		if b.bug == HaltIgnored {
+			f.Key = noticed
+		}
+	case *fact.ContractAmended:
+		if b.bug == TermKept && strings.HasSuffix(f.Key, "/term") {
+			f.Key = noticed
+		}
+		if b.bug == RoundingKept && strings.HasSuffix(f.Key, "/rounding") {
+			late := *body
+			late.Effective = max(late.Effective, b.closed)
+			f.Body = &late
+		}
+	}
+	return f
+}
+
+// quarantine hides what cannot be read, or believes a batch that came on the subject of another node.
+func (b *buggyBus) quarantine(ms []bus.Message) (out []bus.Message) {
+	for _, m := range ms {
+		_, q := codec.DecodeBatch(m)
+		switch wrong := m.Subject != bus.Tick && q != nil; {
+		case wrong && b.bug == NoiseDropped:
+			continue
+		case wrong && q.Reason == usage.WrongPartition:
+			m.Subject = codec.UsageSubject(q.Node)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// ReadSubject implements bus.Bus. A jump of the clock is accepted by whoever finds that a person allowed it.
+func (b *buggyBus) ReadSubject(ctx context.Context, stream, subject string, after uint64, most int) ([]bus.Message, error) {
+	if b.bug == JumpAccepted && stream == bus.Facts {
+		f := fact.Fact{Key: "resumed", Body: &fact.TimeResumed{At: 1, By: "nobody"}}
+		p, err := codec.EncodeFact(f)
+		return []bus.Message{{Stream: stream, Seq: after + 1, Subject: p.Subject, Header: p.Header, Data: p.Data}}, err
+	}
+	return b.Bus.ReadSubject(ctx, stream, subject, after, most)
 }
 
 // dedup forgets a key after twenty facts, as a server's window does after some minutes: what comes again then is new.

@@ -13,8 +13,13 @@ import (
 // buggyStore is the tables as a service with a mistake would use them.
 type buggyStore struct {
 	store.Store
-	bug   Bug
-	puts  []uint64 // blocks of the puts so far
+	bug Bug
+	*memory
+}
+
+// memory is what all services with a mistake know of the puts so far.
+type memory struct {
+	puts  []uint64 // their blocks
 	first map[store.Period]uint64
 	at    span.Second
 }

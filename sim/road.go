@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/gpuhour/gpuhour/core/alert"
+	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/store"
-	"github.com/gpuhour/gpuhour/platform/store/memstore"
 	"github.com/gpuhour/gpuhour/services/alerter"
 	"github.com/gpuhour/gpuhour/services/invoicer"
 	"github.com/gpuhour/gpuhour/services/rater"
@@ -40,7 +40,7 @@ type road struct {
 	queue   []event // known or not, and not yet stated
 	people  *journal.Writer
 	clocks  []*journal.Writer
-	rater   *rater.Rater
+	raters  []*rater.Rater
 	invoice []*invoicer.Invoicer
 	alert   *alerter.Alerter
 	agents  []*agent
@@ -48,20 +48,24 @@ type road struct {
 	figures Figures
 	onePlan bool // all services are one process and die together
 	copied  [2]uint64
+	noisy   []noise // not yet sent
+	memory  *memory // of planted bugs
+	nested  bool    // a rater works while a call of somebody else is under way
+	resumes int
 	carried map[string]bool
 	last    error // of a service that could not work, while everything is healed
 	err     error // the first broken promise
 }
 
 func newRoad(seed uint64, o Options) *road {
-	s := write(seed)
+	s := write(seed, o.Plain)
 	s.leaveOut(o.Without)
-	r := &road{seed: seed, o: o, story: s, f: newFaults(seed, o), dice: rand.New(rand.NewPCG(seed, 3)), queue: slices.Clone(s.events), carried: map[string]bool{}}
+	r := &road{seed: seed, o: o, story: s, f: newFaults(seed, o), dice: rand.New(rand.NewPCG(seed, 3)), queue: slices.Clone(s.events), noisy: s.noisy, carried: map[string]bool{}}
 	r.f.tell = o.Tell
-	r.log = &failingBus{r.f, newLog()}
-	r.tables = &failingStore{memstore.New(), r.f}
 	r.now = s.from - 600
-	r.onePlan = r.dice.IntN(3) == 0
+	r.log = &failingBus{r.f, newLog(func() int64 { return r.now })}
+	r.tables = &failingStore{Store: r.newTables(), faults: r.f}
+	r.onePlan = r.dice.IntN(3) == 0 && s.raters == 1
 	for i := range s.nodes {
 		if n := &s.nodes[i]; !o.Without["node "+n.name] {
 			r.agents = append(r.agents, newAgent(r.f, n, 0, o.Bug))
@@ -73,34 +77,48 @@ func newRoad(seed uint64, o Options) *road {
 	r.watch = newWatcher(s)
 	r.clocks = make([]*journal.Writer, s.clocks)
 	r.invoice = make([]*invoicer.Invoicer, s.invoicer)
+	r.raters = make([]*rater.Rater, s.raters)
+	for what, n := range s.tally() {
+		r.figures.count("drawn: "+what, n)
+	}
 	r.boot()
 	return r
 }
 
-// ports are the log and the tables as the services get them: a planted bug sits between.
-func (r *road) ports() (bus.Bus, store.Store) { return plant(r.o.Bug, r.log, r.tables) }
+// ports are the log and the tables as a service gets them: a planted bug sits between. Raters are named by number, from 0.
+func (r *road) ports(who string, k int) (bus.Bus, store.Store) {
+	return plant(r.o.Bug, who, r.log, r.client(k), r.memory)
+}
 
 // boot starts every service and writer anew.
 func (r *road) boot() {
-	b, s := r.ports()
+	r.memory = &memory{first: map[store.Period]uint64{}}
 	r.people = journal.NewWriter(r.log)
 	for i := range r.clocks {
 		r.clocks[i] = journal.NewWriter(r.log)
 	}
 	for i := range r.invoice {
-		r.bootInvoicer(i, b, s)
+		r.bootInvoicer(i)
 	}
-	r.bootRater(b, s)
-	r.alert = alerter.New(b, s, alert.Default())
+	for k := range r.raters {
+		r.bootRater(k)
+	}
+	r.bootAlerter()
 }
 
-func (r *road) bootInvoicer(i int, b bus.Bus, s store.Store) {
+func (r *road) bootInvoicer(i int) {
+	b, s := r.ports(invoicer.Service, -1)
 	r.invoice[i] = invoicer.New(b, s, series, providerGrace)
 }
 
-func (r *road) bootRater(b bus.Bus, s store.Store) {
-	r.rater = rater.New(b, s)
-	r.rater.Blocks, r.rater.Rows = pick(r.dice, 1, 2, 9, 256), pick(r.dice, 1, 30, 50_000)
+func (r *road) bootRater(k int) {
+	r.raters[k] = rater.New(r.ports(rater.Service, k))
+	r.raters[k].Blocks, r.raters[k].Rows = pick(r.dice, 1, 2, 9, 256), pick(r.dice, 1, 30, 50_000)
+}
+
+func (r *road) bootAlerter() {
+	b, s := r.ports(alerter.Service, -1)
+	r.alert = alerter.New(b, s, alert.Default())
 }
 
 // act lets somebody work. It tells whether the process died; an error that nobody injected breaks a promise.
@@ -125,7 +143,7 @@ func (r *road) act(who string, work func() error) (died bool) {
 	err := work()
 	switch {
 	case err == nil:
-	case injected(err), errors.Is(err, bus.ErrConflict):
+	case injected(err), errors.Is(err, bus.ErrConflict), r.taken(err), r.refusesTime(err):
 		r.f.note("  %s: %v", who, err)
 		r.last = fmt.Errorf("%s: %w", who, err)
 	default:
@@ -141,32 +159,40 @@ func (r *road) fails(format string, args ...any) {
 	}
 }
 
+// worker is one service: what a step of it is, and how it starts anew.
+type worker struct {
+	who  string
+	step func(context.Context) (bool, error)
+	boot func()
+}
+
+func (r *road) worker(k int) worker {
+	switch n := len(r.invoice); {
+	case k == 0:
+		return worker{"rater", r.raters[0].Step, func() { r.bootRater(0) }}
+	case k <= n:
+		return worker{fmt.Sprintf("invoicer %d", k), r.invoice[k-1].Step, func() { r.bootInvoicer(k - 1) }}
+	case k == n+1:
+		return worker{"alerter", r.alert.Step, r.bootAlerter}
+	default:
+		return worker{"rater 2", r.raters[1].Step, func() { r.bootRater(1) }}
+	}
+}
+
+func (r *road) services() int { return len(r.invoice) + 1 + len(r.raters) }
+
 // service lets one service take a step and tells whether it did anything. One that dies starts anew.
 func (r *road) service(k int) (worked bool) {
-	step, who := r.alert.Step, "alerter"
-	switch {
-	case k == 0:
-		step, who = r.rater.Step, "rater"
-	case k <= len(r.invoice):
-		step, who = r.invoice[k-1].Step, fmt.Sprintf("invoicer %d", k)
-	}
-	died := r.act(who, func() (err error) {
-		worked, err = step(context.Background())
+	w := r.worker(k)
+	died := r.act(w.who, func() (err error) {
+		worked, err = w.step(context.Background())
 		return err
 	})
-	if died {
-		worked = true
-		b, s := r.ports()
-		switch {
-		case r.onePlan:
-			r.boot()
-		case k == 0:
-			r.bootRater(b, s)
-		case k <= len(r.invoice):
-			r.bootInvoicer(k-1, b, s)
-		default:
-			r.alert = alerter.New(b, s, alert.Default())
-		}
+	switch {
+	case died && r.onePlan:
+		r.boot()
+	case died:
+		w.boot()
 	}
 	for _, i := range r.invoice {
 		for _, b := range i.Blocked() { // people's facts may block a close, never our own sums
@@ -176,10 +202,9 @@ func (r *road) service(k int) (worked bool) {
 		}
 	}
 	r.look()
-	return worked
+	r.believes()
+	return worked || died
 }
-
-func (r *road) services() int { return len(r.invoice) + 2 }
 
 // look holds what is new in the log against what must never happen.
 func (r *road) look() {
@@ -209,7 +234,7 @@ func (r *road) safety() {
 		case rebuild:
 			r.f.note("the tables are lost")
 			r.figures.Rebuilt++
-			r.tables.Store = memstore.New()
+			r.tables.Store = r.newTables()
 			r.boot()
 		}
 		r.round(r.next(end))
@@ -247,6 +272,8 @@ func (r *road) next(end int64) int64 {
 func (r *road) round(next int64) {
 	r.f.head(instantText(next))
 	r.declareAndState(next)
+	r.makeNoise(next)
+	r.resume(next)
 	for _, a := range r.agents {
 		r.collect(a, next)
 	}
@@ -256,7 +283,7 @@ func (r *road) round(next int64) {
 	if i > 0 {
 		at -= span.Second(r.dice.IntN(pick(r.dice, 20, 300))) // a second clock lags
 	}
-	if r.act("clock", func() error { _, err := r.clocks[i].Tick(context.Background(), at); return err }) {
+	if r.act("clock", func() error { _, err := r.tick(r.clocks[i], at); return err }) {
 		r.clocks[i] = journal.NewWriter(r.log)
 	}
 	r.look()
@@ -277,13 +304,13 @@ func (r *road) declareAndState(next int64) {
 	rand.New(rand.NewPCG(r.seed, uint64(next))).Shuffle(len(due), func(i, k int) { due[i], due[k] = due[k], due[i] })
 	died := r.act("people", func() error {
 		ctx := context.Background()
-		if err := r.people.Declare(ctx, fact.Scripted); err != nil || len(due) == 0 {
+		if err := r.people.Declare(ctx, r.mode()); err != nil || len(due) == 0 {
 			return err
 		}
 		var facts []fact.Fact
 		for _, e := range due {
 			facts = append(facts, fact.Fact{Key: e.key, Body: e.body})
-			r.f.note("  stated %s: %+v", e.key, e.body)
+			r.f.tells("  stated %s: %+v", e.key, e.body)
 		}
 		if err := r.people.State(ctx, facts); err != nil {
 			return err
@@ -307,13 +334,16 @@ func (r *road) restore() {
 	r.f.note("the log is restored from a copy of %d facts and %d usage messages", r.copied[0], r.copied[1])
 	r.figures.Restored++
 	before := r.log.inner
-	after, err := copyOf(before, r.copied[0], r.copied[1])
+	r.noisy = r.story.noisy
+	after, err := copyOf(before, r.copied, func() int64 { return r.now })
 	if err != nil {
 		r.fails("copy the log: %w", err)
 		return
 	}
 	r.log.inner, r.f.waiting, r.queue = after, nil, slices.Clone(r.story.events)
+	believed := r.watch.time.good().seq
 	r.watch = newWatcher(r.story)
+	r.watch.believed = believed
 	for _, a := range r.agents {
 		a.restored = true
 	}
@@ -321,11 +351,11 @@ func (r *road) restore() {
 	for range r.dice.IntN(4) { // the log goes on in another way before the services are back
 		r.round(r.now + 20)
 	}
-	r.f.off = true
-	r.expectStop(rater.Service, r.rater.Step, before)
+	r.f.off, r.nested = true, true // nobody works meanwhile
+	r.expectStop(rater.Service, r.raters[0].Step, before)
 	r.expectStop(alerter.Service, r.alert.Step, before)
-	r.f.off = false
-	r.tables.Store = memstore.New()
+	r.f.off, r.nested = false, false
+	r.tables.Store = r.newTables()
 	r.boot()
 }
 
@@ -353,19 +383,27 @@ func (r *road) expectStop(service string, step func(context.Context) (bool, erro
 func (r *road) liveness() {
 	r.f.heal()
 	r.invoice = r.invoice[:1]
+	if len(r.raters) > 1 {
+		r.raters = r.raters[:1+r.dice.IntN(2)]
+	}
 	if r.dice.IntN(2) == 0 { // else it has to come right without a restart
 		r.boot()
 	}
-	r.settle(max(r.end(), r.now+60))
+	r.settle(max(r.end(), r.now+60, r.watch.last))
+	waited := false
 	for i := 0; i < 400 && r.err == nil; i++ {
 		due := int64(r.invoice[0].NextDue(span.Second(r.now)))
-		blocked := r.invoice[0].Blocked()
-		if due == int64(span.Open) && len(blocked) == 0 {
+		blocked := r.blocked()
+		idle := due == int64(span.Open) && len(blocked) == 0
+		if idle && waited {
 			break
 		}
-		next := due
+		waited = idle
 		if len(blocked) > 0 {
 			r.carry()
+		}
+		next := due
+		if idle || len(blocked) > 0 { // what became due by a late amendment or was unblocked is asked for in an hour
 			next = min(next, r.now+hour)
 		}
 		r.settle(next)
@@ -373,7 +411,12 @@ func (r *road) liveness() {
 	r.closeTail()
 }
 
-// carry is the operator who lets periods close without their refused time.
+// blocked are the periods that somebody can unblock: not those of a halted customer.
+func (r *road) blocked() []bill.Block {
+	return slices.DeleteFunc(slices.Clone(r.invoice[0].Blocked()), func(b bill.Block) bool { return r.watch.halted[b.Customer] > 0 })
+}
+
+// carry is the operator who lets periods close without their refused time. It does not help a halted customer.
 func (r *road) carry() {
 	for _, b := range r.invoice[0].Blocked() {
 		key := fmt.Sprintf("carry/%s/%d", b.Contract, b.Period.From)
@@ -391,7 +434,7 @@ func (r *road) closeTail() {
 	from := (r.now/hour + 1) * hour
 	tail := &terms{
 		id: "tail", customer: "tail", currency: "USD", zone: "UTC", cycle: "hourly", anchor: 1, from: from, to: from + hour, granularity: 1,
-		rounding: "down", rates: []rate{{sku: "h100", hundredth: 1, unit: "gpu-hour"}}, location: time.UTC,
+		rounding: "down", rates: []rate{{sku: "h100", hundredth: 1, unit: "gpu-hour"}}, location: time.UTC, names: map[int64]string{},
 	}
 	r.story.terms[tail.document()] = tail
 	r.queue = append(r.queue, event{
@@ -399,7 +442,7 @@ func (r *road) closeTail() {
 	})
 	r.settle(r.now + 1)
 	r.settle(from + hour)
-	if b := r.invoice[0].Blocked(); len(b) > 0 {
+	if b := r.blocked(); len(b) > 0 {
 		r.fails("%s %v stays blocked: %s", b[0].Contract, b[0].Period, b[0].Reason)
 	}
 }
@@ -422,8 +465,9 @@ func (r *road) settle(to int64) {
 		for k := range r.services() {
 			worked = r.service(k) || worked
 		}
+		r.resume(to)
 		r.act("clock", func() error {
-			ticked, err := r.clocks[0].Tick(context.Background(), span.Second(to))
+			ticked, err := r.tick(r.clocks[0], span.Second(to))
 			worked = worked || ticked
 			return err
 		})

@@ -22,7 +22,9 @@ type samples struct {
 	states  map[string]map[int64]byte    // seen or inferred
 	runs    map[string]map[uint64]uint64 // by node and run: the last sequence
 	lost    bool
-	tooFar  int // batches that spoke of more than a minute after their tick
+	// quarantined are messages that must not count, with the reason: those that nobody can read, and batches that spoke of more
+	// than a minute after their tick.
+	quarantined map[string]usage.QuarantineReason
 }
 
 // reading is the value of the lowest (run, sequence).
@@ -32,19 +34,27 @@ type reading struct {
 }
 
 // listen reads the usage stream and holds it against what the machines said. Sequences have no hole unless batches were lost.
-func listen(messages []bus.Message, nodes []node, lost bool) (*samples, error) {
+func listen(messages []bus.Message, story *story, lost bool) (*samples, error) {
 	s := &samples{
 		devices: map[string]map[int64]reading{}, spoken: map[string]map[int64]bool{}, states: map[string]map[int64]byte{},
-		runs: map[string]map[uint64]uint64{}, lost: lost,
+		runs: map[string]map[uint64]uint64{}, lost: lost, quarantined: map[string]usage.QuarantineReason{},
 	}
-	var waiting []usage.Batch
+	type batch struct {
+		seq uint64
+		usage.Batch
+	}
+	var waiting []batch
 	for _, m := range messages {
+		if reason := story.expected(m); reason != "" {
+			s.quarantined[fmt.Sprintf("usage/%d", m.Seq)] = reason
+			continue
+		}
 		if m.Subject != bus.Tick {
 			b, q := codec.DecodeBatch(m)
 			if q != nil {
 				return nil, fmt.Errorf("usage message %d: %w", m.Seq, q)
 			}
-			waiting = append(waiting, b)
+			waiting = append(waiting, batch{m.Seq, b})
 			continue
 		}
 		t, err := codec.DecodeTick(m)
@@ -52,8 +62,12 @@ func listen(messages []bus.Message, nodes []node, lost bool) (*samples, error) {
 			return nil, err
 		}
 		for i := range waiting {
-			if err := s.take(&waiting[i], nodes, int64(t.At)); err != nil {
+			taken, err := s.take(&waiting[i].Batch, story.nodes, int64(t.At))
+			if err != nil {
 				return nil, err
+			}
+			if !taken {
+				s.quarantined[fmt.Sprintf("usage/%d", waiting[i].seq)] = usage.AheadOfTick
 			}
 		}
 		waiting = waiting[:0]
@@ -67,27 +81,27 @@ func listen(messages []bus.Message, nodes []node, lost bool) (*samples, error) {
 	return s, nil
 }
 
-func (s *samples) take(b *usage.Batch, nodes []node, tick int64) error {
+// take tells whether the batch counts.
+func (s *samples) take(b *usage.Batch, nodes []node, tick int64) (bool, error) {
 	if s.runs[b.Node] == nil {
 		s.runs[b.Node], s.spoken[b.Node] = map[uint64]uint64{}, map[int64]bool{}
 	}
 	if last := s.runs[b.Node][b.Run]; b.Seq > last+1 && !s.lost {
-		return fmt.Errorf("node %s run %d: sequence %d follows %d", b.Node, b.Run, b.Seq, last)
+		return false, fmt.Errorf("node %s run %d: sequence %d follows %d", b.Node, b.Run, b.Seq, last)
 	}
 	s.runs[b.Node][b.Run] = max(s.runs[b.Node][b.Run], b.Seq)
 	start := int64(b.Minute) * 60
 	if start+int64(b.Spoken.Last()) > tick+60 {
-		s.tooFar++
-		return nil
+		return false, nil
 	}
 	b.Spoken.Each(func(i int) { s.spoken[b.Node][start+int64(i)] = true })
 	n := &nodes[slices.IndexFunc(nodes, func(n node) bool { return n.name == b.Node })]
 	for _, raw := range b.Blocks {
 		if err := s.takeBlock(b, n, raw, start); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func (s *samples) takeBlock(b *usage.Batch, n *node, raw []byte, start int64) (err error) {

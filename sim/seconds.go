@@ -30,8 +30,18 @@ type coverage struct{ leased, measured, inferred, missing int64 }
 
 // line is what rounds alone.
 type line struct {
-	contract, period, sku, region string
-	dedicated                     bool
+	contract, period string
+	goods
+}
+
+// goods are what a lease has of a rate.
+type goods struct {
+	sku, region, tier string
+	dedicated         bool
+}
+
+func (t *tenant) goods() goods {
+	return goods{t.start.SKU, t.start.Region, t.start.ServiceTier, t.start.Dedicated}
 }
 
 type sold struct {
@@ -251,7 +261,7 @@ func (w *walker) put(t *tenant, p *part) {
 	c := cell{lease: t.start.Lease, device: p.device, standing: "priced", reason: reason}
 	if v != nil {
 		c.contract, c.period = v.id, v.period(w.last)
-		if _, why := v.price(t.start.SKU, t.start.Region, t.start.Dedicated); why != "" {
+		if _, why := v.price(t.goods()); why != "" {
 			c.reason = why
 		}
 	}
@@ -283,7 +293,7 @@ func (w *walker) add(c cell, p *part, milli int64) {
 }
 
 func (w *walker) sell(t *tenant, v *version, period string, milliSeconds int64) {
-	l := line{v.id, period, t.start.SKU, t.start.Region, t.start.Dedicated}
+	l := line{v.id, period, t.goods()}
 	w.sold[sold{l, v.seq}] += milliSeconds
 }
 
@@ -303,7 +313,7 @@ func (w *walker) end(t *tenant, at int64, by fact.EndedBy) {
 	if v == nil {
 		return
 	}
-	if _, why := v.price(t.start.SKU, t.start.Region, t.start.Dedicated); why != "" {
+	if _, why := v.price(t.goods()); why != "" {
 		return
 	}
 	billable := elapsed
@@ -376,7 +386,7 @@ func (t *truth) amounts(versions map[uint64]*terms, wanted func(line) bool) map[
 		if !wanted(s.line) {
 			continue
 		}
-		price, _ := versions[s.seq].price(s.sku, s.region, s.dedicated)
+		price, _ := versions[s.seq].price(s.goods)
 		if out[s.line] == nil {
 			out[s.line] = new(big.Rat)
 		}

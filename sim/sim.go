@@ -15,6 +15,7 @@ type Options struct {
 	Without       map[string]bool
 	WithoutFaults map[string]bool
 	FaultsFrom    int
+	Plain         bool                             // only what the first stream of dice draws
 	Tell          func(format string, args ...any) // the story as it happens
 }
 
@@ -36,6 +37,14 @@ type Figures struct {
 	Invoices, Corrections, Restored, Rebuilt   int
 	Carried, Facts, Batches, Audits, OwedLines int
 	Faults                                     map[string]int
+	Counts                                     map[string]int // what the second stream of dice drew, and what came of it
+}
+
+func (f *Figures) count(what string, n int) {
+	if f.Counts == nil {
+		f.Counts = map[string]int{}
+	}
+	f.Counts[what] += n
 }
 
 // Add puts another run's figures to these.
@@ -52,6 +61,9 @@ func (f *Figures) Add(o Figures) {
 	for k, n := range o.Faults {
 		f.Faults[k] += n
 	}
+	for k, n := range o.Counts {
+		f.count(k, n)
+	}
 }
 
 // String is the figures for a person.
@@ -62,6 +74,9 @@ func (f *Figures) String() string {
 		f.Ticks, f.Cuts, f.Invoices, f.Corrections, f.Audits, f.OwedLines, f.Carried, f.Crashes, f.Restored, f.Rebuilt)
 	for _, k := range slices.Sorted(maps.Keys(f.Faults)) {
 		text += fmt.Sprintf(" %s %d;", k, f.Faults[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(f.Counts)) {
+		text += fmt.Sprintf("\n%s %d", k, f.Counts[k])
 	}
 	return text
 }
@@ -80,6 +95,6 @@ func Run(seed uint64, o Options) Result {
 	result := Result{Seed: seed, Failure: r.err, Transcript: hex.EncodeToString(r.f.hash.Sum(nil)), Faults: r.f.n, Figures: r.figures}
 	result.Figures.Seeds, result.Figures.Faults = 1, r.f.counts
 	result.Figures.MostSeconds = r.figures.HeldSeconds + r.figures.SampledSeconds
-	result.Groups = write(seed).groups()
+	result.Groups = write(seed, o.Plain).groups()
 	return result
 }

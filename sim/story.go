@@ -37,6 +37,10 @@ type story struct {
 	rebuild  bool              // the tables are lost once
 	clocks   int               // who tick
 	invoicer int               // who invoice
+	raters   int
+	wall     bool           // the log follows a wall clock
+	noisy    []noise        // in order of when they are sent
+	drawn    map[string]int // of the second stream, for the figures
 }
 
 // Parts of a story that are no events, by the name under which they can be left out.
@@ -49,7 +53,7 @@ const (
 
 // groups names what can be left out.
 func (s *story) groups() []string {
-	out := []string{aRestore, aRebuild, secondClock, secondInvoicer}
+	out := []string{aRestore, aRebuild, secondClock, secondInvoicer, secondRater, wallClock, noises}
 	for i := range s.nodes {
 		out = append(out, "node "+s.nodes[i].name, "clone of "+s.nodes[i].name)
 	}
@@ -69,6 +73,13 @@ func (s *story) leaveOut(without map[string]bool) {
 	if without[secondInvoicer] {
 		s.invoicer = 1
 	}
+	if without[secondRater] {
+		s.raters = 1
+	}
+	if without[noises] {
+		s.noisy = nil
+	}
+	s.wall = s.wall && !without[wallClock]
 }
 
 // node is a machine with two devices and a collector that runs in some spans.
@@ -102,6 +113,7 @@ type author struct {
 	*story
 	dice      *rand.Rand
 	contracts int
+	signed    []*terms // of each contract
 }
 
 // starts are seconds near an edge: clocks change in New York and on Lord Howe, months and days end.
@@ -114,8 +126,9 @@ func starts() []string {
 
 func pick[T any](d *rand.Rand, list ...T) T { return list[d.IntN(len(list))] }
 
-func write(seed uint64) *story {
-	a := author{story: &story{terms: map[string]*terms{}, clocks: 1, invoicer: 1}, dice: rand.New(rand.NewPCG(seed, 1))}
+// write draws a story; plain is what the first stream of dice draws.
+func write(seed uint64, plain bool) *story {
+	a := author{story: &story{terms: map[string]*terms{}, clocks: 1, invoicer: 1, raters: 1, drawn: map[string]int{}}, dice: rand.New(rand.NewPCG(seed, 1))}
 	from, _ := time.Parse(time.RFC3339, pick(a.dice, starts()...))
 	a.from = from.Unix() + a.dice.Int64N(1800)
 	a.to = a.from + 2*hour + a.dice.Int64N(hour)
@@ -135,6 +148,9 @@ func write(seed uint64) *story {
 	}
 	if a.one(3) {
 		a.invoicer = 2
+	}
+	if !plain {
+		a.writeMore(seed)
 	}
 	slices.SortStableFunc(a.events, func(x, y event) int { return cmp.Compare(x.known, y.known) })
 	return a.story
@@ -162,7 +178,7 @@ func (a *author) contract(i int) {
 	t := &terms{
 		id: fmt.Sprintf("c%d", i), customer: fmt.Sprintf("customer%d", i), currency: pick(a.dice, "USD", "CNY", "JPY", "KWD"),
 		zone:  pick(a.dice, "UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Chatham", "Asia/Shanghai"),
-		cycle: pick(a.dice, "hourly", "hourly", "hourly", "daily", "daily", "weekly", "monthly"), anchor: 1,
+		names: map[int64]string{}, cycle: pick(a.dice, "hourly", "hourly", "hourly", "daily", "daily", "weekly", "monthly"), anchor: 1,
 		grace:    pick(a.dice, int64(-1), 0, 0, 60, 600),
 		minimum:  pick(a.dice, int64(0), 0, 60, 900),
 		rounding: pick(a.dice, "half_away_from_zero", "half_even", "up", "down"), granularity: pick(a.dice, int64(1), 1, 60, 3600),
@@ -184,14 +200,14 @@ func (a *author) contract(i int) {
 		signed = a.from + a.dice.Int64N(2*hour) // signed after the fact
 	}
 	a.terms[t.document()] = t
+	a.signed = append(a.signed, t)
 	a.state(signed, group, group, &fact.ContractSigned{Contract: t.id, Customer: t.customer, Document: t.document()}, nil)
 	for n := range a.dice.IntN(3) {
 		a.amend(t, n)
 	}
 }
 
-// amend changes prices, a minimum or a grace. It leaves the rounding: a change of it that is stated after the close, and that no
-// leased second follows, brings no correction.
+// amend changes prices, a minimum or a grace.
 func (a *author) amend(t *terms, n int) {
 	next := *t
 	next.rates = slices.Clone(t.rates)

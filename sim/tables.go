@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/must"
@@ -14,12 +15,29 @@ import (
 type failingStore struct {
 	store.Store
 	*faults
+	meanwhile func() // what somebody else does while a call is under way, or nil
+}
+
+// noService is whose progress covers rows that no progress covers.
+const noService = "none"
+
+// do is a call during which somebody else may work.
+func (s *failingStore) do(call string, effect func() error, own ...string) error {
+	if s.meanwhile != nil {
+		s.meanwhile()
+	}
+	return s.faults.do(call, effect, own...)
 }
 
 // Put implements store.Store.
 func (s *failingStore) Put(ctx context.Context, p store.Put) error {
+	c, shared := s.Store.(*client)
 	if len(p.Outcomes) > 0 {
-		switch s.draw("put", crashInside, noAnswer) {
+		kind := s.draw("put", crashInside, noAnswer)
+		if kind == "" && shared && !s.off && s.dice().IntN(16) == 0 { // what raters have to be fenced for
+			kind = pick(s.dice(), crashInside, noAnswer)
+		}
+		switch kind {
 		case crashInside:
 			s.begin(ctx, p)
 			panic(crashed{"put"})
@@ -28,13 +46,26 @@ func (s *failingStore) Put(ctx context.Context, p store.Put) error {
 			return errInjected
 		}
 	}
-	return s.do("put", func() error { return s.Store.Put(ctx, p) })
+	if !shared {
+		return s.do("put", func() error { return s.Store.Put(ctx, p) })
+	}
+	s.meanwhile()
+	run, refused := c.run, c.check() // what is under way then lands, whatever becomes of its sender
+	if len(p.Outcomes) == 0 {
+		run, refused = 0, nil
+	}
+	return s.faults.do("put", func() error {
+		if refused != nil {
+			return refused
+		}
+		return c.put(ctx, p, run)
+	}, lands)
 }
 
 // begin puts the rows of some tables and no progress.
 func (s *failingStore) begin(ctx context.Context, p store.Put) {
 	tables := s.dice().IntN(4)
-	part := store.Put{Progress: store.Progress{Service: "none", Block: p.Progress.Block}}
+	part := store.Put{Progress: store.Progress{Service: noService, Block: p.Progress.Block}}
 	for _, o := range p.Outcomes {
 		rows := meter.Outcome{Block: o.Block, Rows: o.Rows}
 		if tables > 0 {
@@ -49,7 +80,7 @@ func (s *failingStore) begin(ctx context.Context, p store.Put) {
 		part.Outcomes = append(part.Outcomes, rows)
 	}
 	err := s.Store.Put(ctx, part)
-	must.True(err == nil, "the memory tables refuse a part of what they take whole: %v", err)
+	must.True(err == nil || errors.Is(err, store.ErrOtherWriter), "the memory tables refuse a part of what they take whole: %v", err)
 }
 
 // Trim implements store.Store.

@@ -17,6 +17,7 @@ type terms struct {
 	rounding                            string
 	rates                               []rate
 	location                            *time.Location
+	names                               map[int64]string // of periods, by the quarter of an hour: of all versions, see period
 }
 
 // rate is a price in hundredths of the currency per unit, with factors in percent.
@@ -25,6 +26,7 @@ type rate struct {
 	hundredth int64
 	unit      string
 	region    map[string]int64 // nil: every region costs the same
+	tier      map[string]int64 // nil: so does every service tier
 	dedicated int64            // 0: not stated
 }
 
@@ -50,6 +52,9 @@ func (t *terms) document() string {
 		if r.region != nil {
 			text += fmt.Sprintf(", region: {east: %d%%, west: %d%%}", r.region["east"], r.region["west"])
 		}
+		if r.tier != nil {
+			text += fmt.Sprintf(", service_tier: {gold: %d%%, silver: %d%%}", r.tier["gold"], r.tier["silver"])
+		}
 		if r.dedicated != 0 {
 			text += fmt.Sprintf(", dedicated: %d%%", r.dedicated)
 		}
@@ -60,20 +65,26 @@ func (t *terms) document() string {
 }
 
 // price is the exact price of a milli-GPU-second, or why there is none.
-func (t *terms) price(sku, region string, dedicated bool) (*big.Rat, string) {
+func (t *terms) price(what goods) (*big.Rat, string) {
 	for _, r := range t.rates {
-		if r.sku != sku {
+		if r.sku != what.sku {
 			continue
 		}
 		p := big.NewRat(r.hundredth, 100*1000*unitSeconds(r.unit))
-		if r.region != nil {
-			percent, ok := r.region[region]
+		for _, step := range []struct {
+			factors   map[string]int64
+			key, none string
+		}{{r.region, what.region, "no_region"}, {r.tier, what.tier, "no_service_tier"}} {
+			if step.factors == nil {
+				continue
+			}
+			percent, ok := step.factors[step.key]
 			if !ok {
-				return nil, "no_region"
+				return nil, step.none
 			}
 			p.Mul(p, big.NewRat(percent, 100))
 		}
-		if dedicated && r.dedicated != 0 {
+		if what.dedicated && r.dedicated != 0 {
 			p.Mul(p, big.NewRat(r.dedicated, 100))
 		}
 		return p, ""
@@ -81,8 +92,19 @@ func (t *terms) price(sku, region string, dedicated bool) (*big.Rat, string) {
 	return nil, "no_rate"
 }
 
-// period names the billing period of a second by what a wall clock in the zone shows. No offset drawn here has seconds.
+// period names the billing period of a second. No offset drawn here is finer than a quarter of an hour, and no amendment changes
+// what decides the name, so a quarter is looked at once for all versions.
 func (t *terms) period(at int64) string {
+	name, known := t.names[at/900]
+	if !known {
+		name = t.wallPeriod(at)
+		t.names[at/900] = name
+	}
+	return name
+}
+
+// wallPeriod names the period by what a wall clock in the zone shows.
+func (t *terms) wallPeriod(at int64) string {
 	local := time.Unix(at, 0).In(t.location)
 	switch t.cycle {
 	case "hourly":

@@ -21,6 +21,7 @@ type watcher struct {
 	at       map[uint64]int64  // T of every tick
 	last     int64             // T of the last tick
 	cuts     map[string]*fact.CutDone
+	asked    map[string]uint64 // position of a cut's request
 	done     map[string]uint64 // position of a cut's answer
 	closings map[string]int
 	number   uint64
@@ -30,6 +31,9 @@ type watcher struct {
 	firing   map[string]bool
 	audited  map[string]*truth
 	figures  Figures
+	time     wallTime
+	believed uint64               // a block whose time was good before the log was restored; services that stand there go on
+	halted   map[string]uint64    // by customer: position of the fact
 	terms    map[uint64]*terms    // by position of the contract's fact
 	versions map[string][]version // by contract, in order of the log
 	ends     map[string]int64     // of closed periods, by contract and name
@@ -44,7 +48,7 @@ type owed struct {
 func newWatcher(s *story) *watcher {
 	return &watcher{
 		story: s, keys: map[string]fact.Fact{}, known: map[uint64]uint64{}, at: map[uint64]int64{}, cuts: map[string]*fact.CutDone{},
-		done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
+		asked: map[string]uint64{}, halted: map[string]uint64{}, done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
 		terms: map[uint64]*terms{}, versions: map[string][]version{}, ends: map[string]int64{},
 	}
 }
@@ -53,7 +57,7 @@ func newWatcher(s *story) *watcher {
 func (w *watcher) look(b bus.Bus, f *faults) error {
 	for _, m := range everything(b, bus.Usage, w.read[1]) {
 		w.read[1] = m.Seq
-		fmt.Fprintf(f.hash, "%s %x\n", m.Subject, m.Data)
+		f.hear(m)
 		if m.Subject != bus.Tick {
 			w.figures.Batches++
 			continue
@@ -66,11 +70,14 @@ func (w *watcher) look(b bus.Bus, f *faults) error {
 			return fmt.Errorf("tick %d goes back to %v", m.Seq, t.At)
 		}
 		w.figures.Ticks++
+		if w.story.wall {
+			w.time.heard(tickOf{m.Seq, t.FactsSeq, int64(t.At), m.Time.Unix()})
+		}
 		w.known[m.Seq], w.at[m.Seq], w.last = t.FactsSeq, int64(t.At), int64(t.At)
 	}
 	for _, m := range everything(b, bus.Facts, w.read[0]) {
 		w.read[0] = m.Seq
-		fmt.Fprintf(f.hash, "%s %x\n", m.Subject, m.Data)
+		f.hear(m)
 		w.figures.Facts++
 		x, err := codec.DecodeFact(m)
 		if err != nil {
@@ -99,7 +106,16 @@ func (w *watcher) take(f fact.Fact) error {
 		if len(w.versions[b.Contract]) > 0 {
 			w.state(b.Contract, f.Seq, int64(b.Effective), b.Document)
 		}
+	case *fact.TimeResumed:
+		w.time.resumed = f.Seq
+	case *fact.CustomerHalted:
+		w.halted[b.Customer] = f.Seq
+	case *fact.CutRequested:
+		w.asked[b.Cut] = f.Seq
 	case *fact.CutDone:
+		if good := w.time.good(); w.story.wall && b.Block > max(good.seq, w.believed) {
+			return fmt.Errorf("it stands at block %d, time is good up to block %d", b.Block, good.seq)
+		}
 		w.figures.Cuts++
 		w.cuts[b.Cut], w.done[b.Cut] = b, f.Seq
 		if w.at[b.Block] != int64(b.At) {
@@ -113,6 +129,9 @@ func (w *watcher) take(f fact.Fact) error {
 		}
 		if w.cuts[b.Cut] == nil {
 			return fmt.Errorf("it closes at cut %s, which is not done", b.Cut)
+		}
+		if at := w.halted[w.customer(b.Contract)]; at > 0 && at < w.done[b.Cut] {
+			return fmt.Errorf("its customer is halted since fact %d, the cut was done at %d", at, w.done[b.Cut])
 		}
 		w.closed = b
 	case *fact.InvoiceIssued:
@@ -174,23 +193,40 @@ func (w *watcher) invoice(b *fact.InvoiceIssued) error {
 	return w.compareAsOf(c, period)
 }
 
-// edges holds a period against what its seconds show on the wall: all alike, and no neighbour like them.
-func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
-	var t *terms
-	for _, known := range w.terms {
-		if known != nil && known.id == c.Contract {
-			t = known
+// customer of a contract, or nothing when it was never signed.
+func (w *watcher) customer(contract string) string {
+	for _, v := range w.versions[contract] {
+		return v.customer
+	}
+	return ""
+}
+
+// latest is the version that comes into force last, of those stated before a position.
+func (w *watcher) latest(contract string, before uint64) (latest version) {
+	for _, v := range w.versions[contract] {
+		if v.seq < before && (latest.terms == nil || v.from >= latest.from) {
+			latest = v
 		}
 	}
+	return latest
+}
+
+// edges holds a period against what its seconds show on the wall: all alike, and no neighbour like them but beyond the term, as
+// it was known when the cut was asked for. A correction is of the period that was closed.
+func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
+	t := w.latest(c.Contract, w.asked[c.Cut]).terms
 	if t == nil {
-		return nil, "", fmt.Errorf("no contract %s is known", c.Contract)
+		return nil, "", fmt.Errorf("no contract %s was known when the cut was asked for", c.Contract)
 	}
 	from, to := int64(c.PeriodStart), int64(c.PeriodEnd)
 	period := t.period(from)
+	end, closed := w.ends[c.Contract+" "+period]
 	switch {
+	case c.N > 1 && (!closed || to != end):
+		return nil, "", fmt.Errorf("period %s ended at %s and is corrected as if it ended at %v", period, instantText(end), c.PeriodEnd)
 	case t.period(to-1) != period:
 		return nil, "", fmt.Errorf("the period begins in %s and ends in %s", period, t.period(to-1))
-	case from != t.from && t.period(from-1) == period, to != t.to && t.period(to) == period:
+	case from != t.from && t.period(from-1) == period, c.N == 1 && to != t.to && t.period(to) == period, c.N == 1 && to > t.to:
 		return nil, "", fmt.Errorf("period %s is cut at %v or %v", period, c.PeriodStart, c.PeriodEnd)
 	}
 	return t, period, nil
@@ -200,7 +236,7 @@ func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 func (w *watcher) book(d *bill.Document, t *terms, period string) error {
 	total := new(big.Int)
 	for _, l := range d.Lines {
-		k := line{d.Contract, period, l.SKU, l.Region, l.Dedicated}
+		k := line{d.Contract, period, goods{l.SKU, l.Region, l.ServiceTier, l.Dedicated}}
 		if w.billed[k] == nil {
 			w.billed[k] = &owed{new(big.Int), 0}
 		}

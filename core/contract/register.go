@@ -153,6 +153,11 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
 		return
 	}
+	if b.Effective >= s.contract.Term.To { // it would never be in force, and still end what the version before it bills
+		a.problem(s.Fact, a.customer, UnsupportedAmendment, "it takes effect when its own term is over, at "+s.contract.Term.To.String()+
+			"; let it take effect before, or amend the term's end", b.Effective)
+		return
+	}
 	a.versions = append(a.versions, Version{Seq: s.Seq, From: max(b.Effective, s.contract.Term.From), Contract: s.contract})
 }
 
@@ -178,8 +183,12 @@ func (a *agreement) problem(f fact.Fact, customer, reason, detail string, at spa
 	a.problems = append(a.problems, Problem{Key: f.Key, Customer: customer, Reason: reason, Detail: detail, At: at})
 }
 
-// firstDifference is the first instant at which the two lists of versions may disagree.
+// firstDifference is the first instant at which the two lists of versions may disagree. A contract that was not known at all
+// changes every second of its leases: those outside its term are refused for another reason now.
 func firstDifference(before, after []Version) span.Second {
+	if len(before) == 0 && len(after) > 0 {
+		return 0
+	}
 	for i := range max(len(before), len(after)) {
 		switch {
 		case i >= len(before):

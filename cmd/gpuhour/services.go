@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ func serviceCommands() []*cobra.Command {
 }
 
 func serviceCommand(name, short string, services ...string) *cobra.Command {
+	clock := true
 	c := &cobra.Command{
 		Use: name, Short: short, Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -36,10 +38,16 @@ func serviceCommand(name, short string, services ...string) *cobra.Command {
 			if name != "serve" && (cfg.NATS.URL == "" || cfg.ClickHouse.URL == "") {
 				return fmt.Errorf("%s needs --nats-url and --clickhouse-url; on one machine run `gpuhour serve`, which holds both engines", name)
 			}
+			if !clock {
+				services = slices.DeleteFunc(slices.Clone(services), func(s string) bool { return s == gpuhour.ServiceClock })
+			}
 			return withEngine(c, openPatiently, func(e *gpuhour.Engine) error { return e.Serve(c.Context(), services...) })
 		},
 	}
 	config.Flags(c.Flags())
+	if name == gpuhour.ServiceRater {
+		c.Flags().BoolVar(&clock, "clock", true, "publish the time; false where another process does, such as gpuhour demo")
+	}
 	return c
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/buslog"
 	"github.com/gpuhour/gpuhour/services/collector/spool"
@@ -25,12 +26,16 @@ import (
 
 // Options of a demo.
 type Options struct {
-	Dir      string // data directory: must hold nothing yet
-	Minimum  string // minimum per start in the contracts, such as 60s; empty for none
-	Logger   *slog.Logger
-	Out      io.Writer // the report
-	Progress *Progress // where it stands
-	Look     render.Options
+	Dir     string // data directory: must hold nothing yet
+	Minimum string // minimum per start in the contracts, such as 60s; empty for none
+	Hours   int    // of samples, MinHours to MaxHours
+	// NATS and ClickHouse are addresses, or both empty for engines inside this process.
+	NATS, ClickHouse string
+	Elsewhere        bool // rater, alerter and invoicer run as other processes, at those addresses
+	Logger           *slog.Logger
+	Out              io.Writer // the report
+	Progress         *Progress // where it stands
+	Look             render.Options
 }
 
 // Steps of the clock: coarse in quiet time, every ten minutes while samples come.
@@ -38,6 +43,12 @@ const (
 	quietStep    span.Second = 86400
 	windowStep   span.Second = 600
 	ticksPerPump             = 36
+)
+
+// Hours of samples: fewer than MinHours hold no place for everything that is planted.
+const (
+	MinHours = 2
+	MaxHours = int((shapes.DemoWindowTo - shapes.DemoWindowFrom) / span.SecondsPerHour)
 )
 
 // Run is the whole demo.
@@ -48,14 +59,22 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	cfg := gpuhour.DefaultConfig()
 	cfg.Data, cfg.NATS.Listen = o.Dir, ""
-	o.Progress.Stage("starting NATS JetStream and ClickHouse inside this process")
+	cfg.NATS.URL, cfg.ClickHouse.URL = o.NATS, o.ClickHouse
+	if o.NATS == "" {
+		o.Progress.Stage("starting NATS JetStream and ClickHouse inside this process")
+	} else {
+		o.Progress.Stage("reaching NATS JetStream and ClickHouse")
+	}
 	engine, err := gpuhour.Open(ctx, cfg, gpuhour.Options{Logger: o.Logger, Progress: o.Progress.Bytes})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	w := &world{Options: o, engine: engine, opened: time.Since(began)}
-	for _, step := range []func(context.Context) error{w.load, w.play, w.report} {
+	w := &world{Options: o, engine: engine, services: engine, opened: time.Since(began)}
+	if o.Elsewhere {
+		w.services = newElsewhere(engine, o.Progress)
+	}
+	for _, step := range []func(context.Context) error{w.emptyLog, w.load, w.play, w.report} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -67,6 +86,7 @@ func Run(ctx context.Context, o Options) (err error) {
 type world struct {
 	Options
 	engine   *gpuhour.Engine
+	services services
 	trace    *openb.Trace
 	imported *openb.Import
 	facts    []fact.Fact // not published yet, in order of time
@@ -92,8 +112,10 @@ func (w *world) load(ctx context.Context) (err error) {
 	}
 	w.facts = w.imported.Facts
 	w.end = occupancy.At(w.facts[len(w.facts)-1].Body)
-	w.window = span.Span{From: shapes.DemoWindowFrom, To: shapes.DemoWindowTo}
-	nodes, planted, err := shapes.DemoPlan(w.trace, w.imported).Build()
+	plan := shapes.DemoPlan(w.trace, w.imported)
+	plan.Window.To = plan.Window.From + span.Second(w.Hours)*span.SecondsPerHour
+	w.window = plan.Window
+	nodes, planted, err := plan.Build()
 	if err != nil {
 		return err
 	}
@@ -118,7 +140,7 @@ func (w *world) load(ctx context.Context) (err error) {
 	if err := w.engine.State(ctx, contracts...); err != nil {
 		return err
 	}
-	return w.engine.Advance(ctx, openb.DemoStart)
+	return w.services.Advance(ctx, openb.DemoStart)
 }
 
 // play moves the clock from the trace's start to the close of its last month. Facts are published as they happen; where a
@@ -126,7 +148,7 @@ func (w *world) load(ctx context.Context) (err error) {
 func (w *world) play(ctx context.Context) error {
 	began := time.Now()
 	for at := openb.DemoStart; ; {
-		due := w.engine.NextDue(at)
+		due := w.services.NextDue(at)
 		if at >= w.end && due > w.end+40*86400 || due == span.Open {
 			break
 		}
@@ -213,9 +235,18 @@ func (w *world) turn(ctx context.Context, at span.Second, settle bool) error {
 	began := time.Now()
 	defer func() { w.pumped += time.Since(began) }()
 	if settle {
-		return w.engine.Advance(ctx, at)
+		return w.services.Advance(ctx, at)
 	}
-	return w.engine.Pump(ctx)
+	return w.services.Pump(ctx)
+}
+
+// emptyLog is emptyDir for a log by address.
+func (w *world) emptyLog(ctx context.Context) error {
+	last, err := w.engine.Bus().LastSeq(ctx, bus.Facts)
+	if err == nil && last > 0 {
+		err = errors.New("the log at --nats-url holds facts; the demo begins with a new log: name another server")
+	}
+	return err
 }
 
 func emptyDir(dir string) error {

@@ -29,6 +29,7 @@ type findings struct {
 	raised   map[string]int // by scope
 	resolved int
 	messages map[string]uint64
+	blocked  []bill.Block
 }
 
 func (w *world) report(ctx context.Context) error {
@@ -72,6 +73,11 @@ func (w *world) find(ctx context.Context) (*findings, error) {
 	if f.refusals, err = w.engine.Store().OpenRefusals(ctx, all); err != nil {
 		return nil, err
 	}
+	standing, err := w.engine.InvoiceStanding(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.blocked = standing.Blocked
 	for _, stream := range []string{bus.Facts, bus.Usage} {
 		if f.messages[stream], err = w.engine.Bus().LastSeq(ctx, stream); err != nil {
 			return nil, err
@@ -116,9 +122,16 @@ func (w *world) printDone(f *findings) {
 	p("             from a public cluster's series; outside this window no collector ran")
 	p("  road       collector, spool (%s batches), JetStream (%s messages), rater, ClickHouse,",
 		thousands(int64(spooled.Published)), thousands(int64(f.messages[bus.Usage])))
-	p("             cuts, invoices (%s facts in the log): all in this process, synced to disk", thousands(int64(f.messages[bus.Facts])))
-	p("  time       %.1f s to start both engines; %.1f s to play the trace, of which %.1f s sampling and", w.opened.Seconds(), w.total.Seconds(), w.sampled.Seconds())
-	p("             publishing, %.1f s rating, alerting and invoicing: %s samples/s through the", w.pumped.Seconds(), thousands(perSecond(w.seen, w.sampled+w.pumped)))
+	where, opened, work := "all in this process, synced to disk", "start", "rating, alerting and invoicing"
+	if w.NATS != "" {
+		where, opened = "both engines by address", "reach"
+	}
+	if w.Elsewhere {
+		where, work = "engines and services elsewhere", "waiting for the services"
+	}
+	p("             cuts, invoices (%s facts in the log): %s", thousands(int64(f.messages[bus.Facts])), where)
+	p("  time       %.1f s to %s both engines; %.1f s to play the trace, of which %.1f s sampling and", w.opened.Seconds(), opened, w.total.Seconds(), w.sampled.Seconds())
+	p("             publishing, %.1f s %s: %s samples/s through the", w.pumped.Seconds(), work, thousands(perSecond(w.seen, w.sampled+w.pumped)))
 	p("             whole road (%d cores, %s/%s)", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 	p("")
 }
@@ -225,7 +238,7 @@ func (w *world) refused(f *findings) []string {
 	for _, r := range f.refusals {
 		out = append(out, r.ID+" ("+r.Reason+")")
 	}
-	for _, b := range w.engine.Blocked() {
+	for _, b := range f.blocked {
 		out = append(out, b.Contract+": "+b.Reason)
 	}
 	return out
@@ -240,13 +253,17 @@ func orNone(list []string) string {
 
 func (w *world) printNext(f *findings) {
 	p := func(format string, args ...any) { fmt.Fprintf(w.Out, format+"\n", args...) }
-	p("Try next (the data stays in %s; delete it when you are done)", w.Dir)
-	if n := len(f.invoices); n > 0 {
-		p("  gpuhour invoice show %s --data %s --lang zh", f.invoices[n-1].Invoice, w.Dir)
-		p("  gpuhour invoice preview %s --data %s", f.invoices[n-1].Contract, w.Dir)
+	at, kept := "--data "+w.Dir, "data"
+	if w.NATS != "" {
+		at, kept = "--nats-url ... --clickhouse-url ...", "spool"
 	}
-	p("  gpuhour audit --data %s         (replays the log, trusting no table: the same bytes)", w.Dir)
-	p("  gpuhour doctor --data %s", w.Dir)
+	p("Try next (the %s stays in %s; delete it when you are done)", kept, w.Dir)
+	if n := len(f.invoices); n > 0 {
+		p("  gpuhour invoice show %s %s --lang zh", f.invoices[n-1].Invoice, at)
+		p("  gpuhour invoice preview %s %s", f.invoices[n-1].Contract, at)
+	}
+	p("  gpuhour audit %s         (replays the log, trusting no table: the same bytes)", at)
+	p("  gpuhour doctor %s", at)
 	p("  gpuhour rate core/cases/*.yaml            (price scenarios without any engine)")
 	p("  gpuhour serve                             (the same services at the wall clock)")
 	p("")
@@ -265,8 +282,8 @@ func (w *world) check(f *findings) error {
 	if sum.SeenLeased+sum.SeenUnleased != f.seen {
 		return fmt.Errorf("%d GPU-seconds are stored, %d lie under leases and %d do not", f.seen, sum.SeenLeased, sum.SeenUnleased)
 	}
-	if blocked := w.engine.Blocked(); len(blocked) > 0 {
-		return fmt.Errorf("%d periods could not close", len(blocked))
+	if len(f.blocked) > 0 {
+		return fmt.Errorf("%d periods could not close", len(f.blocked))
 	}
 	return nil
 }

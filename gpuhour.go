@@ -64,10 +64,19 @@ type Engine struct {
 	alert   *alerter.Alerter
 	blocked atomic.Pointer[[]bill.Block] // as of the invoicer's last step
 	counts  atomic.Pointer[rater.Counts] // as of the rater's
+	now     func() time.Time             // the machine's clock
+	stores  context.Context              // ends, with the cause, when the inner log server stores nothing any more
 
 	natsURL string           // where the inner server listens, "" without one
 	engine  *embedded.Engine // the inner ClickHouse engine, nil without one
+
+	incarnation uint64 // of the log, whose tables are open
+	tables      tables // opens those of another incarnation, nil for tables in memory
+	rewound     error  // services do not step
 }
+
+// tables opens a database where an engine's tables are.
+type tables func(context.Context, clickhouse.Options) (*clickhouse.Store, error)
 
 // Open opens the log and the tables for a process that owns them: inside this process where no address is set. A data
 // directory has one owner at a time.
@@ -78,11 +87,19 @@ func Open(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 		e.wire()
 		return e, nil
 	}
-	if err := e.openStore(ctx, o); err != nil { // first: it may have to fetch its engine, and nothing is made when it cannot
-		return nil, err
+	if cfg.ClickHouse.URL == "" { // first: the engine may have to be fetched, and nothing is made when it cannot
+		if _, err := embedded.Library(ctx, o.Progress); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.openBus(ctx, o); err != nil {
-		return nil, errors.Join(err, e.store.Close())
+		return nil, err
+	}
+	if err := e.openStore(ctx, o); err != nil {
+		return nil, errors.Join(err, e.bus.Close())
+	}
+	if err := e.checkIncarnation(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	e.wire()
 	return e, nil
@@ -102,7 +119,11 @@ func Attach(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 	if e.bus, err = natsbus.Connect(ctx, running.NATS, natsbus.ConnectOptions{ExistingStreams: true}); err != nil {
 		return nil, fmt.Errorf("%w (the run file %s names it; delete the file if that process is gone)", err, runFile(cfg))
 	}
-	if e.store, err = clickhouse.OpenSocket(ctx, running.Store, clickhouse.Options{Database: cfg.ClickHouse.Database}); err != nil {
+	options, err := e.database(ctx)
+	if err == nil {
+		e.store, err = clickhouse.OpenSocket(ctx, running.Store, options)
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.bus.Close())
 	}
 	e.wire()
@@ -114,7 +135,7 @@ func newEngine(cfg Config, o Options) *Engine {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Engine{cfg: cfg, log: log, metrics: obs.NewMetrics(Version)}
+	return &Engine{cfg: cfg, log: log, now: time.Now, stores: context.Background(), metrics: obs.NewMetrics(Version), incarnation: 1}
 }
 
 func (e *Engine) wire() {
@@ -143,26 +164,42 @@ func (e *Engine) openBus(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	e.bus, e.natsURL = b, b.URL()
+	e.bus, e.natsURL, e.stores = b, b.URL(), b.Stores()
 	return nil
 }
 
+// database asks the log for its incarnation and names that one's tables.
+func (e *Engine) database(ctx context.Context) (clickhouse.Options, error) {
+	n, _, err := journal.Incarnation(ctx, e.bus)
+	e.incarnation = n
+	return clickhouse.Options{Database: clickhouse.Database(e.cfg.ClickHouse.Database, n)}, err
+}
+
 func (e *Engine) openStore(ctx context.Context, o Options) error {
-	options := clickhouse.Options{Database: e.cfg.ClickHouse.Database}
+	options, err := e.database(ctx)
+	if err != nil {
+		return err
+	}
 	if e.cfg.ClickHouse.URL == "" {
 		s, engine, err := clickhouse.OpenEmbedded(ctx, e.cfg.Path("clickhouse"), embedded.Options{}, o.Progress, options)
 		if err != nil {
 			return err
 		}
 		e.store, e.engine = s, engine
+		e.tables = func(ctx context.Context, o clickhouse.Options) (*clickhouse.Store, error) {
+			return clickhouse.Open(ctx, engine.ClientOptions(), o)
+		}
 		return nil
 	}
 	server, dial, err := serverAt(e.cfg.ClickHouse.URL)
 	if err != nil {
 		return err
 	}
+	e.tables = func(ctx context.Context, o clickhouse.Options) (*clickhouse.Store, error) {
+		return dial(ctx, server, o)
+	}
 	return e.reach(ctx, o, "ClickHouse", func() error {
-		s, err := dial(ctx, server, options)
+		s, err := e.tables(ctx, options)
 		e.store = s
 		return err
 	})

@@ -364,15 +364,15 @@ func TestProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and starts a dozen processes; left out of -short")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s := newSite(t, ctx)
 	began := time.Now()
 	invoicer, alerter := s.service(t, gpuhour.ServiceInvoicer), s.service(t, gpuhour.ServiceAlerter)
-	invoicer.await(t, ctx, "waiting for ClickHouse")
-	clickHouse := s.engine(t, "clickhouse", s.clickHouse)
 	invoicer.await(t, ctx, "waiting for NATS")
 	log := s.engine(t, "nats", s.nats)
+	invoicer.await(t, ctx, "waiting for ClickHouse")
+	clickHouse := s.engine(t, "clickhouse", s.clickHouse)
 	invoicer.await(t, ctx, `"serving"`) // two processes migrated the tables at once
 	alerter.await(t, ctx, `"serving"`)
 

@@ -23,7 +23,7 @@ func (e *Engine) Pump(ctx context.Context) error {
 func (e *Engine) pump(ctx context.Context) (worked bool, err error) {
 	for again := true; again; {
 		again = false
-		for _, step := range []func(context.Context) (bool, error){e.stepRater, e.stepInvoicer, e.alert.Step} {
+		for _, step := range []func(context.Context) (bool, error){e.stepRater, e.stepInvoicer, e.stepAlerter} {
 			did, err := step(ctx)
 			if err != nil {
 				return worked, err

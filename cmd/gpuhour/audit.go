@@ -35,6 +35,9 @@ when they do.`,
 				}
 				fmt.Fprintf(c.OutOrStdout(), "replayed %d blocks: %d facts and %d usage batches\ncompared %d cuts and %d invoices\n",
 					report.Blocks, report.Facts, report.Batches, report.Cuts, report.Invoices)
+				if report.Recovered > 0 {
+					fmt.Fprintf(c.OutOrStdout(), "%s recovered, which the log had lost: taken as stated; %d cancelled\n", count(report.Recovered, "invoice"), report.Cancelled)
+				}
 				for i, d := range report.Differences {
 					if i == shownDifferences {
 						fmt.Fprintf(c.OutOrStdout(), "... and %d more\n", len(report.Differences)-i)

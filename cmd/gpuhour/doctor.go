@@ -14,6 +14,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
+	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/store"
 	"github.com/gpuhour/gpuhour/services/alerter"
 	"github.com/gpuhour/gpuhour/services/invoicer/render"
@@ -92,6 +93,10 @@ func (d *diagnosis) examine(ctx context.Context) error {
 		d.note(lag <= lagLimitSeconds, service, "complete until %s, %d s behind the clock", p.At, lag)
 	}
 	standing, err := d.e.InvoiceStanding(ctx)
+	if errors.Is(err, journal.ErrRewound) {
+		d.note(false, "log", "%v", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -46,12 +46,20 @@ func attach(c *cobra.Command, f func(*gpuhour.Engine) error) error {
 	if err != nil {
 		return err
 	}
+	if err := dataThere(cfg); err != nil {
+		return err
+	}
+	return withEngine(c, gpuhour.Attach, f)
+}
+
+// dataThere is an error when the log would be made by looking at it.
+func dataThere(cfg gpuhour.Config) error {
 	if cfg.NATS.URL == "" {
 		if _, err := os.Stat(cfg.Data); err != nil {
 			return fmt.Errorf("no gpuhour runs and the data directory %q is not there; name it with --data", cfg.Data)
 		}
 	}
-	return withEngine(c, gpuhour.Attach, f)
+	return nil
 }
 
 // settings adds the flags of a command that looks on. What only a service needs may be given and is not listed.

@@ -80,7 +80,7 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "try"
 		c.AddCommand(sub)
 	}
-	run := append(serviceCommands(), collectorCommand(), healthCommand(), resumeCommand())
+	run := append(serviceCommands(), collectorCommand(), healthCommand(), resumeCommand(), recoverCommand())
 	for _, sub := range run {
 		sub.GroupID = "run"
 		c.AddCommand(sub)

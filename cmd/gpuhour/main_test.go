@@ -224,6 +224,7 @@ func TestWrongCalls(t *testing.T) {
 		[]string{"publish", "facts.jsonl"}, []string{"doctor"}, []string{"refusals"}, []string{"invoice", "list"}, []string{"invoice", "preview", "acme-2026", "--at", "may"},
 		[]string{"invoice", "list", "--format", "xml"}, []string{"refusals", "--lang", "fr"}, []string{"collector"}, []string{"resume", "--by", ""},
 		[]string{"rater"}, []string{"invoicer", "--nats-url", "nats://n:4222"}, []string{"demo", "--lang", "fr"},
+		[]string{"demo", "--hours", "1"}, []string{"demo", "--nats-url", "nats://n:4222"}, []string{"demo", "--services-elsewhere"},
 		[]string{"serve", "--config", "none.yaml"}, []string{"serve", "--config", "gpuhour.yaml"}, []string{"serve", "--log-level", "loud"},
 	)
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 5 {

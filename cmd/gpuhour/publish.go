@@ -77,6 +77,8 @@ func statable(f fact.Fact) error {
 		return nil
 	case *fact.TimeResumed:
 		return fmt.Errorf("fact %s: %s is stated by `gpuhour resume`", f.Key, f.Body.Type())
+	case *fact.LogRecovered, *fact.InvoiceRecovered:
+		return fmt.Errorf("fact %s: %s is stated by `gpuhour recover`", f.Key, f.Body.Type())
 	case *fact.ContractSigned:
 		id, customer, document = b.Contract, b.Customer, b.Document
 	case *fact.ContractAmended:

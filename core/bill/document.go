@@ -14,9 +14,10 @@ import (
 
 // Kinds of document.
 const (
-	KindInvoice    = "invoice"
-	KindCorrection = "correction"
-	KindPreview    = "preview"
+	KindInvoice      = "invoice"
+	KindCorrection   = "correction"
+	KindCancellation = "cancellation"
+	KindPreview      = "preview"
 )
 
 // Format names the document's version; its bytes are frozen (docs/format.md, Invoice document).
@@ -38,6 +39,7 @@ type Document struct {
 	Rounding      string         `json:"rounding"`
 	Period        DocumentPeriod `json:"period"`
 	Closing       int            `json:"closing"`
+	Cancels       string         `json:"cancels,omitempty"` // the invoice that a cancellation takes back
 	Lines         []DocumentLine `json:"lines"`
 	Unbilled      []UnbilledLine `json:"unbilled"`
 	Quantity      Quantity       `json:"quantity"`

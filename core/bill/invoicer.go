@@ -29,9 +29,12 @@ type Invoicer struct {
 	lastStated uint64               // position of the last fact that people or machines stated
 	number     uint64
 	numberAt   uint64 // position of the series' last invoice
-	halted     map[string]string
-	amended    []amendment
-	totals     map[periodKey][]stated // what cuts stated of a period's leases, in order
+	recovered  []*recovered
+	// incarnation is the last that began, 0 in a log that was never recovered.
+	incarnation uint64
+	halted      map[string]string
+	amended     []amendment
+	totals      map[periodKey][]stated // what cuts stated of a period's leases, in order
 	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
 	closedThrough map[string]span.Second
 }
@@ -112,9 +115,11 @@ func (s *Invoicer) Apply(f fact.Fact) {
 		k := periodKey{b.Contract, b.PeriodStart}
 		s.closings[k] = append(s.closings[k], closing{b.N, b.PeriodEnd, s.blockOf(b.Cut)})
 	case *fact.InvoiceIssued:
-		if b.Series == s.series {
-			s.number, s.numberAt = b.Number, f.Seq
-		}
+		s.issued(b, f.Seq)
+	case *fact.InvoiceRecovered:
+		s.restated(b, f.Seq)
+	case *fact.LogRecovered:
+		s.incarnation = max(s.incarnation, b.Incarnation)
 	case *fact.RefusalCarried:
 		s.carried[periodKey{b.Contract, b.PeriodStart}] = f.Seq
 		s.lastStated = f.Seq
@@ -367,12 +372,18 @@ func (s *Invoicer) conservation(d Due, cut Cut, totals []meter.Total) string {
 // Issue is a closing with its invoice, to be published together.
 func (s *Invoicer) Issue(period span.Span, n int, cut Cut, d *Document) (*fact.PeriodClosed, *fact.InvoiceIssued, error) {
 	closed := &fact.PeriodClosed{Contract: d.Contract, PeriodStart: period.From, PeriodEnd: period.To, N: n, Cut: cut.Cut}
+	issued, err := s.numbered(d, closed.Key())
+	return closed, issued, err
+}
+
+// numbered gives a document the next number.
+func (s *Invoicer) numbered(d *Document, closing string) (*fact.InvoiceIssued, error) {
 	numbered := d.Numbered(s.series, s.number+1)
 	data, err := numbered.Bytes()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return closed, &fact.InvoiceIssued{Series: s.series, Number: numbered.Number, Customer: d.Customer, Closing: closed.Key(), Document: data}, nil
+	return &fact.InvoiceIssued{Series: s.series, Number: numbered.Number, Customer: d.Customer, Closing: closing, Document: data}, nil
 }
 
 // LastDue is the latest instant at which a period that holds at falls due; 0 when no contract holds it.

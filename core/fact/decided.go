@@ -61,6 +61,25 @@ type InvoiceIssued struct {
 	Document []byte `json:"document" yaml:"document"`
 }
 
+// InvoiceRecovered states again an invoice that was given out and that the log lost when it was restored from an older copy:
+// its number stays used, and the first decision of the incarnation cancels it.
+type InvoiceRecovered struct {
+	Incarnation uint64 `json:"incarnation" yaml:"incarnation"` // the one that begins
+	Series      string `json:"series" yaml:"series"`
+	Number      uint64 `json:"number" yaml:"number"`
+	Customer    string `json:"customer" yaml:"customer"`
+	Closing     string `json:"closing" yaml:"closing"` // as in InvoiceIssued; that closing is lost
+	Document    []byte `json:"document" yaml:"document"`
+}
+
+// LogRecovered begins an incarnation: the log goes on from an older copy of itself, with tables of its own. A log that has
+// none is in its first.
+type LogRecovered struct {
+	Incarnation uint64 `json:"incarnation" yaml:"incarnation"`
+	By          string `json:"by" yaml:"by"`
+	Reason      string `json:"reason" yaml:"reason"`
+}
+
 // Alert is the state of one rule for one entity when it changed.
 type Alert struct {
 	Rule          string      `json:"rule" yaml:"rule"`
@@ -96,6 +115,12 @@ func (*PeriodClosed) Type() Type { return TypePeriodClosed }
 func (*InvoiceIssued) Type() Type { return TypeInvoiceIssued }
 
 // Type implements Body.
+func (*InvoiceRecovered) Type() Type { return TypeInvoiceRecovered }
+
+// Type implements Body.
+func (*LogRecovered) Type() Type { return TypeLogRecovered }
+
+// Type implements Body.
 func (*AlertRaised) Type() Type { return TypeAlertRaised }
 
 // Type implements Body.
@@ -115,6 +140,12 @@ func (b *PeriodClosed) Entity() string { return b.Key() }
 
 // Entity implements Body: the series, so that the subject's last message is the last number given.
 func (b *InvoiceIssued) Entity() string { return b.Series }
+
+// Entity implements Body: the series, as of an invoice that is issued, so that both share one line of numbers.
+func (b *InvoiceRecovered) Entity() string { return b.Series }
+
+// Entity implements Body: one for all, so that the subject's last message names the incarnation.
+func (*LogRecovered) Entity() string { return "log" }
 
 // Entity implements Body.
 func (b *Alert) Entity() string { return b.Rule + "/" + b.Scope + "/" + b.Target }

@@ -27,6 +27,8 @@ const (
 	TypeCutDone           Type = "cut.done.v1"
 	TypePeriodClosed      Type = "period.closed.v1"
 	TypeInvoiceIssued     Type = "invoice.issued.v1"
+	TypeInvoiceRecovered  Type = "invoice.recovered.v1"
+	TypeLogRecovered      Type = "log.recovered.v1"
 	TypeAlertRaised       Type = "alert.raised.v1"
 	TypeAlertResolved     Type = "alert.resolved.v1"
 )
@@ -95,6 +97,10 @@ func newDecided(t Type) (Body, bool) {
 		return new(PeriodClosed), true
 	case TypeInvoiceIssued:
 		return new(InvoiceIssued), true
+	case TypeInvoiceRecovered:
+		return new(InvoiceRecovered), true
+	case TypeLogRecovered:
+		return new(LogRecovered), true
 	case TypeAlertRaised:
 		return new(AlertRaised), true
 	case TypeAlertResolved:

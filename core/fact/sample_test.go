@@ -30,6 +30,10 @@ func samples() []Body {
 		},
 		&PeriodClosed{Contract: "c1", PeriodStart: at, PeriodEnd: at + 60, N: 1, Cut: "2026-03"},
 		&InvoiceIssued{Series: "EU-2026", Number: 17, Customer: "acme", Closing: "c1/2026-03-01T00:00:00Z/1", Document: []byte(`{"total":"1.00"}`)},
+		&InvoiceRecovered{
+			Incarnation: 2, Series: "EU-2026", Number: 18, Customer: "acme", Closing: "c1/2026-03-01T00:00:00Z/2", Document: []byte(`{"total":"2.00"}`),
+		},
+		&LogRecovered{Incarnation: 2, By: "ops-2", Reason: "a disk was lost"},
 		&AlertRaised{alert},
 		&AlertResolved{alert},
 	}

@@ -249,6 +249,28 @@ func (b *InvoiceIssued) Validate() error {
 }
 
 // Validate implements Body.
+func (b *InvoiceRecovered) Validate() error {
+	issued := InvoiceIssued{Series: b.Series, Number: b.Number, Customer: b.Customer, Closing: b.Closing, Document: b.Document}
+	return errors.Join(incarnation(b.Incarnation), issued.Validate())
+}
+
+// Validate implements Body.
+func (b *LogRecovered) Validate() error {
+	err := errors.Join(incarnation(b.Incarnation), name("by", b.By), text("reason", b.Reason, MaxNoteBytes))
+	if b.Reason == "" {
+		err = errors.Join(err, errors.New("reason is missing; say what happened to the log"))
+	}
+	return err
+}
+
+func incarnation(n uint64) error {
+	if n < 2 {
+		return fmt.Errorf("incarnation is %d; a log is born in its first, and recovered ones count from 2", n)
+	}
+	return nil
+}
+
+// Validate implements Body.
 func (b *Alert) Validate() error {
 	err := errors.Join(name("rule", b.Rule), name("scope", b.Scope), name("target", b.Target), name("customer", b.Customer), instant("at", b.At))
 	if b.WindowSeconds < 0 {

@@ -76,7 +76,7 @@ func Run(log Log, o Options) (*Result, error) {
 func newPlayer(log Log, o Options) *player {
 	return &player{
 		log: log, state: meter.NewState(), invoicer: bill.NewInvoicer(o.Series, o.Grace), ledger: newLedger(),
-		statements: map[periodKey]*bill.Statement{}, result: &Result{},
+		statements: map[periodKey]*bill.Statement{}, replaced: map[periodKey]*bill.Statement{}, result: &Result{},
 	}
 }
 
@@ -98,6 +98,7 @@ type player struct {
 	ledger     *ledger
 	done       int
 	statements map[periodKey]*bill.Statement // as billed last
+	replaced   map[periodKey]*bill.Statement // what the last cut put others in the place of, nil for none
 	result     *Result
 }
 
@@ -167,9 +168,12 @@ func (p *player) rate(b meter.Block) []fact.Fact {
 	return facts
 }
 
-// decide closes at finished cuts, else asks for one.
+// decide cancels what was recovered, closes at finished cuts, else asks for one.
 func (p *player) decide() ([]fact.Fact, error) {
-	var facts []fact.Fact
+	facts, err := p.cancel()
+	if err != nil {
+		return nil, err
+	}
 	cuts := p.invoicer.Cuts()
 	for ; p.done < len(cuts); p.done++ {
 		closed, err := p.close(cuts[p.done], p.look(cuts[p.done]))
@@ -211,9 +215,34 @@ func (p *player) look(cut bill.Cut) view {
 	return v
 }
 
+// cancel issues the cancellations of recovered invoices.
+func (p *player) cancel() ([]fact.Fact, error) {
+	var facts []fact.Fact
+	for {
+		issued, err := p.invoicer.Cancel()
+		if err != nil || issued == nil {
+			return facts, err
+		}
+		d, err := bill.ParseDocument(issued.Document)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, p.give(issued, d))
+	}
+}
+
+// give puts an invoice into the log and the result.
+func (p *player) give(issued *fact.InvoiceIssued, d *bill.Document) fact.Fact {
+	f := p.number(fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued})
+	p.invoicer.Apply(f)
+	p.result.Invoices = append(p.result.Invoices, Issued{issued, d})
+	return f
+}
+
 func (p *player) close(cut bill.Cut, v view) ([]fact.Fact, error) {
 	var facts []fact.Fact
 	p.result.Blocked = nil
+	clear(p.replaced)
 	for _, d := range p.invoicer.DueAt(cut) {
 		k := periodKey{d.Contract, d.Period.From}
 		if b := p.invoicer.Check(d, cut, v.totals[k], v.uncontracted[k], v.refusals); b != nil {
@@ -263,17 +292,14 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 	if n > 1 && len(d.Lines) == 0 {
 		return nil, nil
 	}
-	p.statements[k] = s
+	p.replaced[k], p.statements[k] = p.statements[k], s
 	closed, issued, err := p.invoicer.Issue(period, n, cut, d)
 	if err != nil {
 		return nil, err
 	}
 	first := p.number(fact.Fact{Key: "period.closed/" + closed.Key(), Body: closed})
-	second := p.number(fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued})
 	p.invoicer.Apply(first)
-	p.invoicer.Apply(second)
-	p.result.Invoices = append(p.result.Invoices, Issued{issued, d.Numbered(issued.Series, issued.Number)})
-	return []fact.Fact{first, second}, nil
+	return []fact.Fact{first, p.give(issued, d.Numbered(issued.Series, issued.Number))}, nil
 }
 
 // Contracts is the register of a finished replay.

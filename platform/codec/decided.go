@@ -28,6 +28,12 @@ func decidedMessage(b fact.Body) proto.Message {
 		}
 	case *fact.InvoiceIssued:
 		return &logv1.InvoiceIssued{Series: b.Series, Number: b.Number, Customer: b.Customer, Closing: b.Closing, Document: b.Document}
+	case *fact.InvoiceRecovered:
+		return &logv1.InvoiceRecovered{
+			Incarnation: b.Incarnation, Series: b.Series, Number: b.Number, Customer: b.Customer, Closing: b.Closing, Document: b.Document,
+		}
+	case *fact.LogRecovered:
+		return &logv1.LogRecovered{Incarnation: b.Incarnation, By: b.By, Reason: b.Reason}
 	case *fact.AlertRaised:
 		return &logv1.AlertRaised{Alert: alertToWire(&b.Alert)}
 	case *fact.AlertResolved:
@@ -58,6 +64,13 @@ func decidedBody(m proto.Message) (fact.Body, error) {
 		return &fact.InvoiceIssued{
 			Series: m.GetSeries(), Number: m.GetNumber(), Customer: m.GetCustomer(), Closing: m.GetClosing(), Document: m.GetDocument(),
 		}, nil
+	case *logv1.InvoiceRecovered:
+		return &fact.InvoiceRecovered{
+			Incarnation: m.GetIncarnation(), Series: m.GetSeries(), Number: m.GetNumber(), Customer: m.GetCustomer(), Closing: m.GetClosing(),
+			Document: m.GetDocument(),
+		}, nil
+	case *logv1.LogRecovered:
+		return &fact.LogRecovered{Incarnation: m.GetIncarnation(), By: m.GetBy(), Reason: m.GetReason()}, nil
 	case *logv1.AlertRaised:
 		return &fact.AlertRaised{Alert: alertFromWire(m.GetAlert())}, nil
 	case *logv1.AlertResolved:

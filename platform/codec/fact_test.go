@@ -90,6 +90,10 @@ func samples() []fact.Body {
 		},
 		&fact.PeriodClosed{Contract: "c1", PeriodStart: at, PeriodEnd: at + 60, N: 1, Cut: "2026-03"},
 		&fact.InvoiceIssued{Series: "EU-2026", Number: 17, Customer: "acme", Closing: "c1/2026-02-25T06:13:20Z/1", Document: []byte(`{"total":"1.00"}`)},
+		&fact.InvoiceRecovered{
+			Incarnation: 2, Series: "EU-2026", Number: 18, Customer: "acme", Closing: "c1/2026-02-25T06:13:20Z/2", Document: []byte(`{"total":"2.00"}`),
+		},
+		&fact.LogRecovered{Incarnation: 2, By: "ops-2", Reason: "a disk was lost"},
 		&fact.AlertRaised{Alert: alert},
 		&fact.AlertResolved{Alert: alert},
 	}
@@ -153,7 +157,7 @@ func TestFactRefused(t *testing.T) {
 	}{
 		{"type", 0, func(m *bus.Message) { m.Header["ce-type"] = "clock.declared.v2" }, ErrUnknown, `type "clock.declared.v2" is unknown`},
 		{"field", 0, func(m *bus.Message) { m.Data = field(m.Data, 2, 1) }, ErrUnknown, "a field of ClockDeclared is unknown"},
-		{"field of a part", 15, func(m *bus.Message) { m.Data = text(length(1), string(field(nil, 9, 1))) }, ErrUnknown, "a field of Alert is unknown"},
+		{"field of a part", 17, func(m *bus.Message) { m.Data = text(length(1), string(field(nil, 9, 1))) }, ErrUnknown, "a field of Alert is unknown"},
 		{"field of a list", 4, func(m *bus.Message) { m.Data = append(m.Data, text(length(10), string(field(nil, 4, 1)))...) }, ErrUnknown, "a field of Share is unknown"},
 		{"enum", 0, func(m *bus.Message) { m.Data = field(nil, 1, 3) }, ErrUnknown, "ClockMode 3 is unknown"},
 		{"enum of an end", 7, func(m *bus.Message) { m.Data = field(m.Data, 3, 6) }, ErrUnknown, "EndedBy 6 is unknown"},

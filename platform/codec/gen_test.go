@@ -17,7 +17,7 @@ var types = []fact.Type{
 	fact.TypeClockDeclared, fact.TypeTimeResumed, fact.TypeContractSigned, fact.TypeContractAmended, fact.TypeLeaseStarted,
 	fact.TypeLeaseResized, fact.TypeLeaseStateChanged, fact.TypeLeaseStopped, fact.TypeRefusalWaived, fact.TypeRefusalCarried,
 	fact.TypeCustomerHalted, fact.TypeCutRequested, fact.TypeCutDone, fact.TypePeriodClosed, fact.TypeInvoiceIssued,
-	fact.TypeAlertRaised, fact.TypeAlertResolved,
+	fact.TypeInvoiceRecovered, fact.TypeLogRecovered, fact.TypeAlertRaised, fact.TypeAlertResolved,
 }
 
 // draw makes valid parts of facts. Names hold what subjects and headers must guard: dots, quotes, other scripts.
@@ -136,6 +136,13 @@ func (d draw) body(t fact.Type) fact.Body {
 		return &fact.InvoiceIssued{
 			Series: d.name(), Number: d.number(), Customer: d.name(), Closing: d.name(), Document: rapid.SliceOfN(rapid.Byte(), 1, 50).Draw(d.T, "document"),
 		}
+	case fact.TypeInvoiceRecovered:
+		return &fact.InvoiceRecovered{
+			Incarnation: max(2, d.number()), Series: d.name(), Number: d.number(), Customer: d.name(), Closing: d.name(),
+			Document: rapid.SliceOfN(rapid.Byte(), 1, 50).Draw(d.T, "document"),
+		}
+	case fact.TypeLogRecovered:
+		return &fact.LogRecovered{Incarnation: max(2, d.number()), By: d.name(), Reason: d.name()}
 	case fact.TypeAlertRaised:
 		return &fact.AlertRaised{Alert: alert()}
 	case fact.TypeAlertResolved:

@@ -43,6 +43,10 @@ func newMessage(t fact.Type) proto.Message {
 		return new(logv1.PeriodClosed)
 	case fact.TypeInvoiceIssued:
 		return new(logv1.InvoiceIssued)
+	case fact.TypeInvoiceRecovered:
+		return new(logv1.InvoiceRecovered)
+	case fact.TypeLogRecovered:
+		return new(logv1.LogRecovered)
 	case fact.TypeAlertRaised:
 		return new(logv1.AlertRaised)
 	case fact.TypeAlertResolved:

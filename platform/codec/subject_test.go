@@ -79,6 +79,8 @@ func TestFactSubject(t *testing.T) {
 		{&fact.CutDone{Cut: "m"}, "gh.fact.cut_done.m"},
 		{&fact.PeriodClosed{Contract: "c1", PeriodStart: 1_772_323_200, N: 1}, "gh.fact.closing.=mmys6mrqgi3c2mbtfuydcvbqga5damb2gayfulzr"},
 		{&fact.InvoiceIssued{Series: "EU-2026"}, "gh.fact.invoice.EU-2026"},
+		{&fact.InvoiceRecovered{Series: "EU-2026"}, "gh.fact.invoice.EU-2026"},
+		{&fact.LogRecovered{Incarnation: 2}, "gh.fact.log.log"},
 		{&fact.AlertRaised{Alert: fact.Alert{Rule: "idle", Scope: "lease", Target: "l1"}}, "gh.fact.alert.=nfsgyzjpnrswc43ff5wdc"},
 		{&fact.AlertResolved{Alert: fact.Alert{Rule: "idle", Scope: "lease", Target: "l1"}}, "gh.fact.alert.=nfsgyzjpnrswc43ff5wdc"},
 	}

@@ -2,11 +2,9 @@ package journal
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
@@ -18,11 +16,13 @@ import (
 // chunk is how many messages one read asks for.
 const chunk = 1000
 
-// Position is where a reader stands: after the block of that tick.
+// Position is where a reader stands: after the block of that tick. Tick is the tick's Digest, zero when it is not known: then
+// a log that was rewound since is noticed only where it is shorter.
 type Position struct {
 	Block    uint64
 	FactsSeq uint64
 	At       span.Second
+	Tick     fact.Hash
 }
 
 // ErrClock is time that breaks the log's declared clock; a person mends it with clock.resumed.v1.
@@ -30,33 +30,32 @@ var ErrClock = errors.New("the tick breaks the log's clock; if the time is right
 
 // Reader gives blocks in order. After an error it is thrown away.
 type Reader struct {
-	bus       bus.Bus
-	ticksOnly bool
-	mode      fact.ClockMode
-	pos       Position
-	read      uint64 // last usage position read
-	buffer    []bus.Message
-	factsRead uint64
-	facts     []bus.Message
-	block     meter.Block // what was met since the last tick
+	bus          bus.Bus
+	mode         fact.ClockMode
+	pos          Position
+	usage, facts tail
+	block        meter.Block // what was met since the last tick
 }
 
 // Open reads on after a position; the zero Position is the start of the log.
 func Open(b bus.Bus, pos Position) *Reader {
-	return &Reader{bus: b, pos: pos, read: pos.Block, factsRead: pos.FactsSeq}
+	return &Reader{
+		bus: b, pos: pos,
+		usage: tail{stream: bus.Usage, read: pos.Block, digest: pos.Tick}, facts: tail{stream: bus.Facts, read: pos.FactsSeq},
+	}
 }
 
 // OpenTicks reads only ticks and facts: blocks have no usage.
 func OpenTicks(b bus.Bus, pos Position) *Reader {
 	r := Open(b, pos)
-	r.ticksOnly = true
+	r.usage.subject = bus.Tick
 	return r
 }
 
 // Next gives the next whole block and the digest of its tick, or false when the log holds none yet.
 func (r *Reader) Next(ctx context.Context) (meter.Block, fact.Hash, bool, error) {
 	for {
-		m, ok, err := r.usage(ctx)
+		m, ok, err := r.usage.next(ctx, r.bus)
 		if err != nil || !ok {
 			return meter.Block{}, fact.Hash{}, false, err
 		}
@@ -68,29 +67,8 @@ func (r *Reader) Next(ctx context.Context) (meter.Block, fact.Hash, bool, error)
 		if err != nil {
 			return meter.Block{}, fact.Hash{}, false, fmt.Errorf("read block %d: %w", m.Seq, err)
 		}
-		return block, TickDigest(m), true, nil
+		return block, Digest(m), true, nil
 	}
-}
-
-// TickDigest is the hash of a tick as stored: sequence, subject and body.
-func TickDigest(m bus.Message) fact.Hash {
-	return sha256.Sum256(append([]byte(strconv.FormatUint(m.Seq, 10)+"\x00"+m.Subject+"\x00"), m.Data...))
-}
-
-func (r *Reader) usage(ctx context.Context) (m bus.Message, ok bool, err error) {
-	if len(r.buffer) == 0 {
-		if r.ticksOnly {
-			r.buffer, err = r.bus.ReadSubject(ctx, bus.Usage, bus.Tick, r.read, chunk)
-		} else {
-			r.buffer, err = r.bus.Read(ctx, bus.Usage, r.read, chunk)
-		}
-		if err != nil || len(r.buffer) == 0 {
-			return bus.Message{}, false, err
-		}
-	}
-	m, r.buffer = r.buffer[0], r.buffer[1:]
-	r.read = m.Seq
-	return m, true, nil
 }
 
 // take decodes a batch; one that cannot be taken is quarantined, never dropped.
@@ -129,18 +107,13 @@ func (r *Reader) tick(ctx context.Context, m bus.Message) (meter.Block, error) {
 func (r *Reader) factsUpTo(ctx context.Context, last uint64) ([]fact.Fact, error) {
 	var out []fact.Fact
 	for r.pos.FactsSeq+uint64(len(out)) < last {
-		if len(r.facts) == 0 {
-			var err error
-			if r.facts, err = r.bus.Read(ctx, bus.Facts, r.factsRead, chunk); err != nil {
-				return nil, err
-			}
-			if len(r.facts) == 0 {
-				return nil, fmt.Errorf("the tick names facts up to %d, the log ends at %d: it was restored from an older copy", last, r.factsRead)
-			}
+		m, ok, err := r.facts.next(ctx, r.bus)
+		if err != nil {
+			return nil, err
 		}
-		m := r.facts[0]
-		r.facts = r.facts[1:]
-		r.factsRead = m.Seq
+		if !ok {
+			return nil, fmt.Errorf("the tick names facts up to %d, the log ends at %d: %w", last, r.facts.read, ErrRewound)
+		}
 		f, err := codec.DecodeFact(m)
 		if err != nil {
 			return nil, err
@@ -237,15 +210,15 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 	if err != nil {
 		return nil, nil, fmt.Errorf("read facts up to %d: %w", last, err)
 	}
-	r.read = floor
+	r.usage.read = floor
 	taken := 0 // batches whose tick was met
-	for r.read < block {
-		m, ok, err := r.usage(ctx)
+	for r.usage.read < block {
+		m, ok, err := r.usage.next(ctx, b)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read usage from %d to %d: %w", floor, block, err)
 		}
 		if !ok {
-			return nil, nil, fmt.Errorf("read usage from %d to %d: the stream ends at %d: it was restored from an older copy", floor, block, r.read)
+			return nil, nil, fmt.Errorf("read usage from %d to %d: the stream ends at %d: %w", floor, block, r.usage.read, ErrRewound)
 		}
 		if m.Subject != bus.Tick {
 			r.take(m)
@@ -260,17 +233,4 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 		taken += len(fresh)
 	}
 	return facts, r.block.Usage[:taken], nil
-}
-
-// CheckTick stops a service whose saved position is not in this log: rewound, replaced or restored from an older copy.
-func CheckTick(ctx context.Context, b bus.Bus, block uint64, digest fact.Hash) error {
-	messages, err := b.Read(ctx, bus.Usage, block-1, 1)
-	if err != nil {
-		return fmt.Errorf("check position %d: %w", block, err)
-	}
-	if len(messages) == 0 || messages[0].Seq != block || TickDigest(messages[0]) != digest {
-		return fmt.Errorf("check position %d: the log does not hold the tick that the tables stand on; it was rewound or replaced. "+
-			"Restore the log, or start with an empty table directory to rebuild from this log", block)
-	}
-	return nil
 }

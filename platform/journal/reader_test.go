@@ -97,7 +97,7 @@ func TestReaderStops(t *testing.T) {
 	}{
 		"time goes back":             {func(w *world) { w.foreign(2, noon-1) }, "goes back from {F 2, T 2026-03-01T12:00:00Z}"},
 		"facts go back":              {func(w *world) { w.foreign(1, noon+1) }, "goes back"},
-		"facts that are not there":   {func(w *world) { w.foreign(9, noon+1) }, "the tick names facts up to 9, the log ends at 2: it was restored from an older copy"},
+		"facts that are not there":   {func(w *world) { w.foreign(9, noon+1) }, "the tick names facts up to 9, the log ends at 2: the log was rewound"},
 		"a tick that is none":        {func(w *world) { w.publish(bus.Publication{Subject: bus.Tick, Data: []byte{0xff}}) }, "decode tick 2"},
 		"an unknown fact":            {func(w *world) { w.unknownFact(); w.tick(noon + 1) }, `type "lease.teleported.v1" is unknown to this version of gpuhour; upgrade this reader`},
 		"a fact that is no protobuf": {func(w *world) { w.brokenFact(); w.tick(noon + 1) }, "decode fact 3"},
@@ -235,7 +235,7 @@ func TestCheckTick(t *testing.T) {
 		"past the end":     {w, 99, second.Digest},
 		"another position": {other, 5, second.Digest},
 	} {
-		if err := journal.CheckTick(t.Context(), c.w.bus, c.block, c.digest); err == nil || !strings.Contains(err.Error(), "rewound or replaced. Restore the log") {
+		if err := journal.CheckTick(t.Context(), c.w.bus, c.block, c.digest); !errors.Is(err, journal.ErrRewound) || !strings.Contains(err.Error(), "does not hold the tick") {
 			t.Errorf("%s: %v; want what happened and what to do", name, err)
 		}
 	}
@@ -286,7 +286,7 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	for _, c := range [][3]uint64{{9, 0, 6}, {2, 0, 99}} {
-		if _, _, err := journal.History(t.Context(), w.bus, c[0], c[1], c[2]); err == nil || !strings.Contains(err.Error(), "restored from an older copy") {
+		if _, _, err := journal.History(t.Context(), w.bus, c[0], c[1], c[2]); !errors.Is(err, journal.ErrRewound) {
 			t.Errorf("History%v of a log that ends before: %v", c, err)
 		}
 	}
@@ -308,10 +308,10 @@ func TestHistoryLeavesOutWhatWasAhead(t *testing.T) {
 	}
 }
 
-// TestTickDigest pins the digest: it stands in the tables of every release.
-func TestTickDigest(t *testing.T) {
+// TestDigest pins the digest: it stands in the tables of every release.
+func TestDigest(t *testing.T) {
 	m := bus.Message{Seq: 7, Subject: bus.Tick, Data: []byte{1}, Time: time.Unix(9, 0)}
-	text, err := journal.TickDigest(m).MarshalText()
+	text, err := journal.Digest(m).MarshalText()
 	if err != nil {
 		t.Fatal(err)
 	}

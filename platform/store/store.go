@@ -17,7 +17,7 @@ type Progress struct {
 	FactsSeq   uint64
 	At         span.Second
 	UsageFloor uint64    // replay usage after this position to rebuild what was open at Block
-	Tick       fact.Hash // digest of the tick message at Block: a log that was rewound or replaced is noticed at boot
+	Tick       fact.Hash // digest of the tick message at Block: a log that was rewound or replaced is noticed
 	Ledger     fact.Hash // running digest of all rows put
 }
 

@@ -133,6 +133,6 @@ func (a *Alerter) boot(ctx context.Context) error {
 		a.fold.Restore(p.At, p.FactsSeq, facts, messages)
 		a.marks = []mark{{a.fold.WindowStart(p.At), p.UsageFloor}}
 	}
-	a.reader = journal.Open(a.bus, journal.Position{Block: p.Block, FactsSeq: p.FactsSeq, At: p.At})
+	a.reader = journal.Open(a.bus, journal.Position{Block: p.Block, FactsSeq: p.FactsSeq, At: p.At, Tick: p.Tick})
 	return nil
 }

@@ -98,10 +98,17 @@ func (i *Invoicer) Step(ctx context.Context) (worked bool, err error) {
 // boot folds the facts up to the last tick; nothing is decided for ticks that passed meanwhile but the last one.
 func (i *Invoicer) boot(ctx context.Context) (bool, error) {
 	i.state, i.done, i.deferred = bill.NewInvoicer(i.series, i.grace), 0, nil
+	if _, err := i.rated(ctx, 0); err != nil {
+		return false, err
+	}
+	given, err := i.store.Invoices(ctx) // before the log is read: what is projected meanwhile is in it
+	if err != nil {
+		return false, err
+	}
 	m, err := i.bus.Last(ctx, bus.Tick)
 	if errors.Is(err, bus.ErrNotFound) {
 		i.reader = journal.OpenTicks(i.bus, journal.Position{})
-		return false, nil
+		return false, checkGiven(given, nil)
 	}
 	if err != nil {
 		return false, err
@@ -112,6 +119,9 @@ func (i *Invoicer) boot(ctx context.Context) (bool, error) {
 	}
 	facts, _, err := journal.History(ctx, i.bus, t.FactsSeq, m.Seq, m.Seq)
 	if err != nil {
+		return false, err
+	}
+	if err := checkGiven(given, facts); err != nil {
 		return false, err
 	}
 	for _, f := range facts {
@@ -129,7 +139,7 @@ func (i *Invoicer) boot(ctx context.Context) (bool, error) {
 		}
 	}
 	i.state.Tick(t.At)
-	i.reader = journal.OpenTicks(i.bus, journal.Position{Block: m.Seq, FactsSeq: t.FactsSeq, At: t.At})
+	i.reader = journal.OpenTicks(i.bus, journal.Position{Block: m.Seq, FactsSeq: t.FactsSeq, At: t.At, Tick: journal.Digest(m)})
 	return true, nil
 }
 
@@ -153,27 +163,30 @@ func (i *Invoicer) recall(ctx context.Context) (projected uint64, err error) {
 	return p.FactsSeq, nil
 }
 
-// take folds a fact; an issued invoice is also projected for people and SQL.
+// take folds a fact; an invoice is also projected for people and SQL.
 func (i *Invoicer) take(ctx context.Context, f fact.Fact) error {
 	i.state.Apply(f)
 	return i.project(ctx, f)
 }
 
 func (i *Invoicer) project(ctx context.Context, f fact.Fact) error {
-	issued, ok := f.Body.(*fact.InvoiceIssued)
-	if !ok || i.looking {
+	given := Given(f)
+	if given == nil || i.looking {
 		return nil
 	}
-	row, err := Project(issued)
+	row, err := Project(given)
 	if err != nil {
 		return err
 	}
 	return i.store.PutInvoice(ctx, row)
 }
 
-// decide works through finished cuts, then asks for the next one. A cut waits until the tables hold its block: while they
+// decide cancels what was recovered, works through finished cuts, then asks for the next one. A cut waits until the tables hold its block: while they
 // are rebuilt from the log they hold less than the cut says, and a correction would be missed.
 func (i *Invoicer) decide(ctx context.Context) error {
+	if err := i.cancel(ctx); err != nil {
+		return err
+	}
 	cuts := i.state.Cuts()
 	for ; i.done < len(cuts); i.done++ {
 		if rated, err := i.rated(ctx, cuts[i.done].Block); err != nil || !rated {
@@ -212,13 +225,33 @@ func (i *Invoicer) progress(ctx context.Context, cut bill.Cut) error {
 	}})
 }
 
-// rated tells whether the rater's rows up to a block are in the tables.
+// cancel issues the cancellations of recovered invoices. The number is compared, so each is issued once.
+func (i *Invoicer) cancel(ctx context.Context) error {
+	for {
+		issued, err := i.state.Cancel()
+		if err != nil || issued == nil {
+			return err
+		}
+		_, last := i.state.Number()
+		f := fact.Fact{Key: "invoice.issued/" + bill.InvoiceName(issued.Series, issued.Number), Body: issued}
+		if f.Seq, err = i.writer.Claim(ctx, last, f); err != nil {
+			return err
+		}
+		i.state.Apply(f)
+		i.issued, i.last = i.issued+1, bill.InvoiceName(issued.Series, issued.Number)
+	}
+}
+
+// rated tells whether the rater's rows up to a block are in the tables. Rows of another log are an error.
 func (i *Invoicer) rated(ctx context.Context, block uint64) (bool, error) {
 	p, err := i.store.Progress(ctx, rater.Service)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	return p.Block >= block, err
+	if err != nil || p.Block == 0 {
+		return false, err
+	}
+	return p.Block >= block, journal.CheckTick(ctx, i.bus, p.Block, p.Tick)
 }
 
 // stillRated comes after what was read for a decision: a second rater that starts may delete rows, and puts them again.

@@ -180,7 +180,7 @@ func (r *Rater) boot(ctx context.Context) error {
 		return err
 	}
 	r.state, r.progress, r.pending, r.rows = state, p, nil, 0
-	r.reader = journal.Open(r.bus, journal.Position{Block: p.Block, FactsSeq: p.FactsSeq, At: p.At})
+	r.reader = journal.Open(r.bus, journal.Position{Block: p.Block, FactsSeq: p.FactsSeq, At: p.At, Tick: p.Tick})
 	return r.publishMissing(ctx, facts)
 }
 

@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -18,6 +21,14 @@ import (
 
 // DefaultDatabase is used when Options name none.
 const DefaultDatabase = "gpuhour"
+
+// Database is where the tables of a log's incarnation are: the first one's under the name itself, the others' beside it.
+func Database(name string, incarnation uint64) string {
+	if incarnation <= 1 {
+		return name
+	}
+	return fmt.Sprintf("%s_%d", name, incarnation)
+}
 
 // Options of every way to open the store. Zero values take the defaults.
 type Options struct {
@@ -124,6 +135,28 @@ func Open(ctx context.Context, client *clickhouse.Options, o Options) (*Store, e
 		return nil, fmt.Errorf("open the store in database %s: %w", o.Database, err)
 	}
 	return s, nil
+}
+
+// Incarnations lists, rising, the incarnations that have tables under a name.
+func (s *Store) Incarnations(ctx context.Context, name string) ([]uint64, error) {
+	var list []uint64
+	var database string
+	err := s.query(ctx, []any{&database}, func() error {
+		suffix, _ := strings.CutPrefix(database, name+"_")
+		n, err := strconv.ParseUint(suffix, 10, 64)
+		if database == name {
+			n, err = 1, nil
+		}
+		if err == nil && Database(name, n) == database {
+			list = append(list, n)
+		}
+		return nil
+	}, "SELECT name FROM system.databases")
+	if err != nil {
+		return nil, fmt.Errorf("list the databases of %s: %w", name, err)
+	}
+	slices.Sort(list)
+	return list, nil
 }
 
 func makeDatabase(ctx context.Context, c clickhouse.Options, name string) error {

@@ -19,6 +19,8 @@ func Invoice(d *bill.Document, o Options) string {
 	switch {
 	case len(d.Lines) > 0:
 		p.WriteString(o.lines(d))
+	case d.Kind == bill.KindCancellation:
+		p.paragraph(plain, o.say("Invoice %s billed nothing: there is nothing to take back.", clean(d.Cancels)), room(o.Width))
 	case len(d.Unbilled) > 0:
 		p.paragraph(plain, o.say("Nothing is billed in this period: all leased time is unbilled."), room(o.Width))
 	default:
@@ -36,6 +38,7 @@ func Invoice(d *bill.Document, o Options) string {
 
 func (o Options) header(p *page, d *bill.Document) {
 	name, due, about := clean(d.Invoice), "Total due", ""
+	var of []any
 	switch d.Kind {
 	case bill.KindPreview:
 		p.paragraph(yellow, o.say("PREVIEW")+" · "+o.say("provisional"), room(o.Width))
@@ -43,15 +46,21 @@ func (o Options) header(p *page, d *bill.Document) {
 	case bill.KindCorrection:
 		p.paragraph(bold, o.say("CORRECTION %s", name), room(o.Width))
 		due, about = "Difference", "Amounts are differences to what was billed for this period before; the arithmetic shows what is known now."
+	case bill.KindCancellation:
+		p.paragraph(bold, o.say("CANCELLATION %s", name), room(o.Width))
+		due, about, of = "Total", "This takes invoice %s back, line by line; its arithmetic stands there. What is due for the period is billed anew.", []any{clean(d.Cancels)}
 	default:
 		p.paragraph(bold, o.say("INVOICE %s", name), room(o.Width))
 	}
 	if about != "" {
-		p.paragraph(plain, o.say(about), room(o.Width))
+		p.paragraph(plain, o.say(about, of...), room(o.Width))
 	}
 	p.line(plain, "")
 	closing := o.say("open: the period is not closed")
-	if d.Closing > 0 {
+	switch {
+	case d.Kind == bill.KindCancellation:
+		closing = o.say("none: this closes nothing")
+	case d.Closing > 0:
 		closing = o.say("number %d of this period", d.Closing)
 	}
 	o.pairs(p, []note{
@@ -121,15 +130,20 @@ func (o Options) lines(d *bill.Document) string {
 		l := &d.Lines[i]
 		t.row(false, strconv.Itoa(l.Line), o.item(l), strconv.Itoa(l.Leases), devices(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
 		o.arithmetic(&t, d, l)
-		if c := o.coverage(l.Quantity.Coverage, d.Kind == bill.KindCorrection, false); c != "" {
+		if c := o.coverage(l.Quantity.Coverage, difference(d), false); c != "" {
 			t.note(o.say("coverage"), c)
 		}
 	}
 	t.Total("", o.say("Total"), "", "", group(d.Quantity.GPUHours), group(d.Total))
-	if c := o.coverage(d.Quantity.Coverage, d.Kind == bill.KindCorrection, true); c != "" && len(d.Lines) > 1 {
+	if c := o.coverage(d.Quantity.Coverage, difference(d), true); c != "" && len(d.Lines) > 1 {
 		t.note(o.say("coverage"), c)
 	}
 	return t.String()
+}
+
+// difference tells that a document's quantities are differences to what was billed before.
+func difference(d *bill.Document) bool {
+	return d.Kind == bill.KindCorrection || d.Kind == bill.KindCancellation
 }
 
 // item is what a line bills, in one phrase.
@@ -255,6 +269,9 @@ func (o Options) remarks(p *page, d *bill.Document) {
 // missing is said when more than a tenth of a line is. A difference may be negative: then there is no such part.
 func (o Options) missing(d *bill.Document) string {
 	var lines []string
+	if d.Kind == bill.KindCancellation {
+		return "" // said in the invoice
+	}
 	for _, l := range d.Lines {
 		c := l.Quantity.Coverage
 		if leased := c.Measured + c.Inferred + c.Missing; min(c.Measured, c.Inferred) >= 0 && c.Missing > leased/10 {
@@ -270,7 +287,7 @@ func (o Options) missing(d *bill.Document) string {
 
 // rounding states how far the total can be from the exact sum.
 func (o Options) rounding(d *bill.Document) string {
-	if len(d.Lines) == 0 {
+	if len(d.Lines) == 0 || d.Kind == bill.KindCancellation {
 		return ""
 	}
 	rule := o.phrase(d.Rounding)

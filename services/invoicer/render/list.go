@@ -43,8 +43,11 @@ func List(documents []*bill.Document, o Options) string {
 
 // called is the number, and the kind where it is no plain invoice.
 func (o Options) called(d *bill.Document) string {
-	if d.Kind == bill.KindInvoice {
+	switch d.Kind {
+	case bill.KindInvoice:
 		return d.Invoice
+	case bill.KindCancellation:
+		return d.Invoice + " " + o.say("cancellation of %s", d.Cancels)
 	}
 	return strings.TrimSpace(d.Invoice + " " + o.say(d.Kind))
 }

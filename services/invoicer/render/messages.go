@@ -49,10 +49,15 @@ func (o Options) phrase(name string) string {
 //tidy:const
 var chinese = map[string]string{
 	// header
-	"INVOICE %s":    "账单 %s",
-	"CORRECTION %s": "更正账单 %s",
-	"PREVIEW":       "账单预览",
-	"provisional":   "未出账，金额待定",
+	"INVOICE %s":         "账单 %s",
+	"CORRECTION %s":      "更正账单 %s",
+	"CANCELLATION %s":    "作废账单 %s",
+	"cancellation of %s": "作废 %s",
+	"This takes invoice %s back, line by line; its arithmetic stands there. What is due for the period is billed anew.": "本账单逐行冲销账单 %s；计算过程见原账单。该周期的应付金额将重新出账。",
+	"Invoice %s billed nothing: there is nothing to take back.":                                                         "账单 %s 没有金额，无需冲销。",
+	"none: this closes nothing": "无：本账单不出账",
+	"PREVIEW":                   "账单预览",
+	"provisional":               "未出账，金额待定",
 	"This is not an invoice: it has no number, and its amounts may change until the period closes.":              "本预览不是正式账单：没有账单编号，出账前金额可能变动。",
 	"Amounts are differences to what was billed for this period before; the arithmetic shows what is known now.": "本账单金额为与本周期此前出账结果的差额；计算过程按最新数据列示。",
 	"Customer":                       "客户",

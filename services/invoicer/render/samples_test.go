@@ -185,9 +185,18 @@ func down(t testing.TB) *bill.Document {
 	return w.invoice(15)
 }
 
+// cancellation takes back an invoice that was given out and lost with the end of the log.
+func cancellation(t testing.TB) *bill.Document {
+	d, err := normal(t).Cancellation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Numbered("GH-2026", 16)
+}
+
 func samples(t testing.TB) map[string]*bill.Document {
 	return map[string]*bill.Document{
 		"normal": normal(t), "minimum": minimums(t), "two-prices": twoPrices(t), "correction": correction(t), "unbilled": unbilled(t),
-		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t),
+		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t), "cancellation": cancellation(t),
 	}
 }

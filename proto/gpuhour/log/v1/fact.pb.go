@@ -1426,6 +1426,152 @@ func (x *InvoiceIssued) GetDocument() []byte {
 	return nil
 }
 
+// InvoiceRecovered is invoice.recovered.v1: an invoice that was given out and that the log had lost.
+type InvoiceRecovered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Series        string                 `protobuf:"bytes,2,opt,name=series,proto3" json:"series,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Customer      string                 `protobuf:"bytes,4,opt,name=customer,proto3" json:"customer,omitempty"`
+	Closing       string                 `protobuf:"bytes,5,opt,name=closing,proto3" json:"closing,omitempty"`
+	Document      []byte                 `protobuf:"bytes,6,opt,name=document,proto3" json:"document,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvoiceRecovered) Reset() {
+	*x = InvoiceRecovered{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvoiceRecovered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvoiceRecovered) ProtoMessage() {}
+
+func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvoiceRecovered.ProtoReflect.Descriptor instead.
+func (*InvoiceRecovered) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InvoiceRecovered) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *InvoiceRecovered) GetSeries() string {
+	if x != nil {
+		return x.Series
+	}
+	return ""
+}
+
+func (x *InvoiceRecovered) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *InvoiceRecovered) GetCustomer() string {
+	if x != nil {
+		return x.Customer
+	}
+	return ""
+}
+
+func (x *InvoiceRecovered) GetClosing() string {
+	if x != nil {
+		return x.Closing
+	}
+	return ""
+}
+
+func (x *InvoiceRecovered) GetDocument() []byte {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+// LogRecovered is log.recovered.v1: the log goes on from an older copy of itself.
+type LogRecovered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogRecovered) Reset() {
+	*x = LogRecovered{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogRecovered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogRecovered) ProtoMessage() {}
+
+func (x *LogRecovered) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogRecovered.ProtoReflect.Descriptor instead.
+func (*LogRecovered) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LogRecovered) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *LogRecovered) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *LogRecovered) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Alert is the state of one rule for one target when it changed.
 type Alert struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1443,7 +1589,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1601,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1614,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Alert) GetRule() string {
@@ -1537,7 +1683,7 @@ type AlertRaised struct {
 
 func (x *AlertRaised) Reset() {
 	*x = AlertRaised{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1695,7 @@ func (x *AlertRaised) String() string {
 func (*AlertRaised) ProtoMessage() {}
 
 func (x *AlertRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1708,7 @@ func (x *AlertRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRaised.ProtoReflect.Descriptor instead.
 func (*AlertRaised) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AlertRaised) GetAlert() *Alert {
@@ -1582,7 +1728,7 @@ type AlertResolved struct {
 
 func (x *AlertResolved) Reset() {
 	*x = AlertResolved{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1740,7 @@ func (x *AlertResolved) String() string {
 func (*AlertResolved) ProtoMessage() {}
 
 func (x *AlertResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1753,7 @@ func (x *AlertResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertResolved.ProtoReflect.Descriptor instead.
 func (*AlertResolved) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AlertResolved) GetAlert() *Alert {
@@ -1714,7 +1860,18 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1a\n" +
 	"\bcustomer\x18\x03 \x01(\tR\bcustomer\x12\x18\n" +
 	"\aclosing\x18\x04 \x01(\tR\aclosing\x12\x1a\n" +
-	"\bdocument\x18\x05 \x01(\fR\bdocument\"\x80\x02\n" +
+	"\bdocument\x18\x05 \x01(\fR\bdocument\"\xb6\x01\n" +
+	"\x10InvoiceRecovered\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x16\n" +
+	"\x06series\x18\x02 \x01(\tR\x06series\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bcustomer\x18\x04 \x01(\tR\bcustomer\x12\x18\n" +
+	"\aclosing\x18\x05 \x01(\tR\aclosing\x12\x1a\n" +
+	"\bdocument\x18\x06 \x01(\fR\bdocument\"X\n" +
+	"\fLogRecovered\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x80\x02\n" +
 	"\x05Alert\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x16\n" +
@@ -1759,7 +1916,7 @@ func file_gpuhour_log_v1_fact_proto_rawDescGZIP() []byte {
 }
 
 var file_gpuhour_log_v1_fact_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(ClockMode)(0),            // 0: gpuhour.log.v1.ClockMode
 	(LeaseState)(0),           // 1: gpuhour.log.v1.LeaseState
@@ -1782,9 +1939,11 @@ var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(*CutDone)(nil),           // 18: gpuhour.log.v1.CutDone
 	(*PeriodClosed)(nil),      // 19: gpuhour.log.v1.PeriodClosed
 	(*InvoiceIssued)(nil),     // 20: gpuhour.log.v1.InvoiceIssued
-	(*Alert)(nil),             // 21: gpuhour.log.v1.Alert
-	(*AlertRaised)(nil),       // 22: gpuhour.log.v1.AlertRaised
-	(*AlertResolved)(nil),     // 23: gpuhour.log.v1.AlertResolved
+	(*InvoiceRecovered)(nil),  // 21: gpuhour.log.v1.InvoiceRecovered
+	(*LogRecovered)(nil),      // 22: gpuhour.log.v1.LogRecovered
+	(*Alert)(nil),             // 23: gpuhour.log.v1.Alert
+	(*AlertRaised)(nil),       // 24: gpuhour.log.v1.AlertRaised
+	(*AlertResolved)(nil),     // 25: gpuhour.log.v1.AlertResolved
 }
 var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	0,  // 0: gpuhour.log.v1.ClockDeclared.mode:type_name -> gpuhour.log.v1.ClockMode
@@ -1794,8 +1953,8 @@ var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	1,  // 4: gpuhour.log.v1.LeaseStateChanged.state:type_name -> gpuhour.log.v1.LeaseState
 	2,  // 5: gpuhour.log.v1.LeaseStopped.by:type_name -> gpuhour.log.v1.EndedBy
 	17, // 6: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
-	21, // 7: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
-	21, // 8: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
+	23, // 7: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
+	23, // 8: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -1814,7 +1973,7 @@ func file_gpuhour_log_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_fact_proto_rawDesc), len(file_gpuhour_log_v1_fact_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,99 @@
+package bill
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+// recovered is an invoice that the log lost and a person stated again, until it is cancelled.
+type recovered struct {
+	*fact.InvoiceRecovered
+	cancelled bool
+}
+
+// cancels is the closing of the cancellation of an invoice.
+func cancels(invoice string) string { return "cancels/" + invoice }
+
+// Cancellation takes an invoice back: its lines with the other sign. How the amounts came about stands in the invoice. Its
+// error is a document that gpuhour did not write.
+func (d *Document) Cancellation() (*Document, error) {
+	out := *d
+	out.Kind, out.Invoice, out.Series, out.Number, out.Cancels = KindCancellation, "", "", 0, d.Invoice
+	out.Lines, out.Unbilled, out.Quantity = make([]DocumentLine, len(d.Lines)), []UnbilledLine{}, d.Quantity.negated()
+	currency, err := money.ParseCurrency(d.Currency)
+	if err != nil {
+		return nil, fmt.Errorf("cancel invoice %s: %w", d.Invoice, err)
+	}
+	sum := money.FromMinor(new(big.Int), currency)
+	for i, l := range d.Lines {
+		amount, err := money.ParseRounded(l.Amount, currency)
+		if err != nil {
+			return nil, fmt.Errorf("cancel invoice %s: line %d: %w", d.Invoice, l.Line, err)
+		}
+		sum = sum.Sub(amount)
+		l.Quantity, l.Amount = l.Quantity.negated(), amount.Neg().String()
+		l.Rows, l.Before, l.Now = []DocumentRow{}, "", ""
+		out.Lines[i] = l
+	}
+	total, err := money.ParseRounded(d.Total, currency)
+	if err != nil {
+		return nil, fmt.Errorf("cancel invoice %s: total: %w", d.Invoice, err)
+	}
+	if !sum.Equal(total.Neg()) {
+		return nil, fmt.Errorf("cancel invoice %s: its lines sum to %s, its total is %s: gpuhour did not write it", d.Invoice, sum.Neg(), total)
+	}
+	out.Total = sum.String()
+	return &out, nil
+}
+
+func (q Quantity) negated() Quantity {
+	c := q.Coverage
+	return Quantity{-q.MilliGPUSeconds, GPUHours(-q.MilliGPUSeconds), Coverage{-c.Measured, -c.Inferred, -c.Missing, -c.TopUp}}
+}
+
+// Cancel is the cancellation that has to be issued next, nil when no recovered invoice is left. It comes before all else that
+// is decided, once the incarnation of the invoice has begun: then all that were lost are stated, and no number of theirs is
+// free.
+func (s *Invoicer) Cancel() (*fact.InvoiceIssued, error) {
+	for _, r := range s.recovered {
+		if r.cancelled || r.Incarnation > s.incarnation {
+			continue
+		}
+		name := InvoiceName(r.Series, r.Number)
+		d, err := ParseDocument(r.Document)
+		if err != nil {
+			return nil, fmt.Errorf("cancel invoice %s: %w", name, err)
+		}
+		if d, err = d.Cancellation(); err != nil {
+			return nil, err
+		}
+		d.Cancels = name // whatever the document calls itself: a cancellation that did not find its invoice would be issued for ever
+		return s.numbered(d, cancels(name))
+	}
+	return nil, nil
+}
+
+// restated takes a number that was given out before the log was restored.
+func (s *Invoicer) restated(b *fact.InvoiceRecovered, seq uint64) {
+	s.recovered = append(s.recovered, &recovered{InvoiceRecovered: b})
+	s.given(b.Series, b.Number, seq)
+}
+
+// issued takes a number that is given out, and what it cancels.
+func (s *Invoicer) issued(b *fact.InvoiceIssued, seq uint64) {
+	s.given(b.Series, b.Number, seq)
+	for _, r := range s.recovered {
+		if b.Closing == cancels(InvoiceName(r.Series, r.Number)) {
+			r.cancelled = true
+		}
+	}
+}
+
+func (s *Invoicer) given(series string, number, seq uint64) {
+	if series == s.series {
+		s.number, s.numberAt = number, seq
+	}
+}

@@ -16,7 +16,7 @@ test: ## every test of every module of go.work
 	go test work
 
 race: ## the core under the race detector
-	go test -race ./core/...
+	go test -race -short ./core/...
 
 seeds: ## the worlds of seeds 1 to SIM_SEEDS (100000); make check plays 2000
 	@.ci/run seeds

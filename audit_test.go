@@ -142,7 +142,14 @@ func dataOf(line string) []byte {
 	return data
 }
 
-func amountChanged(line string) string {
+func amountChanged(line string) string { return documentChanged(line, `"total":"`, `"total":"1`) }
+
+func quantityChanged(line string) string {
+	return documentChanged(line, `"milli_gpu_seconds":`, `"milli_gpu_seconds":1`)
+}
+
+// documentChanged replaces a text in an invoice's document, once.
+func documentChanged(line, was, is string) string {
 	if !strings.Contains(line, string(fact.TypeInvoiceIssued)) {
 		return line
 	}
@@ -150,7 +157,7 @@ func amountChanged(line string) string {
 	if proto.Unmarshal(dataOf(line), &m) != nil {
 		return line
 	}
-	m.Document = bytes.Replace(m.Document, []byte(`"total":"`), []byte(`"total":"1`), 1)
+	m.Document = bytes.Replace(m.Document, []byte(was), []byte(is), 1)
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&m)
 	if err != nil {
 		return line

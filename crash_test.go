@@ -97,7 +97,7 @@ func playChild(ctx context.Context, arg string) (err error) {
 func worldOf(name string) (*world, error) {
 	switch name {
 	case "openb":
-		return traced("")
+		return traced("", "", "")
 	case "small":
 		return small(), nil
 	default:

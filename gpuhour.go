@@ -301,7 +301,7 @@ func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second)
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := bill.Compute(look.Contracts, contractID, period, look.Totals)
+	s, err := bill.ComputeUntil(look.Contracts, contractID, period, look.At, look.Totals)
 	if err != nil {
 		return nil, 0, err
 	}

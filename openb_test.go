@@ -16,8 +16,9 @@ import (
 	"github.com/gpuhour/gpuhour/services/importer/openb"
 )
 
-// traced is the openb trace under the demo's contract, without samples, with a stop a day.
-func traced(minimum string) (*world, error) {
+// traced is the openb trace under the demo's contract with something more in its billing, its rate or behind its rates, without
+// samples, with a stop a day.
+func traced(billing, rate, behind string) (*world, error) {
 	trace, err := openb.Embedded()
 	if err != nil {
 		return nil, err
@@ -28,8 +29,8 @@ func traced(minimum string) (*world, error) {
 	}
 	w := &world{until: openb.DemoStart + 190*86400}
 	for _, customer := range openb.Customers() {
-		text := document(customer+"-2026", customer, "CNY", "Asia/Shanghai", "cycle: monthly, anchor: 1, grace: 3h, granularity: second"+minimum,
-			"  - {sku: "+openb.SKU+", on_demand: 12.00/gpu-hour}\n")
+		text := document(customer+"-2026", customer, "CNY", "Asia/Shanghai", "cycle: monthly, anchor: 1, grace: 3h, granularity: second"+billing,
+			"  - {sku: "+openb.SKU+", on_demand: 12.00/gpu-hour"+rate+"}\n"+behind)
 		text = strings.ReplaceAll(text, "{from: 2026-02-01, to: 2027-02-01}", "{from: 2026-01-01, to: 2027-01-01}")
 		w.know(openb.DemoStart, "c/"+customer, signed(customer+"-2026", customer, text))
 	}
@@ -45,7 +46,7 @@ func traced(minimum string) (*world, error) {
 // openbBilled bills the trace and sums the invoices by customer.
 func openbBilled(t *testing.T, minimum string) map[string]int64 {
 	t.Helper()
-	w, err := traced(minimum)
+	w, err := traced(minimum, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

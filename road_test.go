@@ -41,6 +41,11 @@ func (w *world) replayed(t rapid.TB) bills {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return billed(r)
+}
+
+// billed is what a replay gave.
+func billed(r *replay.Result) bills {
 	b := bills{Totals: r.Totals, Devices: r.Devices}
 	for _, i := range r.Invoices {
 		b.Documents = append(b.Documents, string(i.Fact.Document))
@@ -99,21 +104,22 @@ func harvest(t rapid.TB, e *gpuhour.Engine, want bills) bills {
 	return b.normal()
 }
 
-// normal orders the totals and names a contract's versions by their order: their positions in the log differ where services
-// state facts of their own in between.
+// normal orders the totals and names a contract's versions, and the price books, by their order: their positions in the log
+// differ where services state facts of their own in between.
 func (b bills) normal() bills {
-	versions := map[string][]uint64{}
+	versions, books := map[string][]uint64{}, []uint64{0}
 	for _, t := range b.Totals {
 		versions[t.Key.Contract] = append(versions[t.Key.Contract], t.Key.Version)
+		books = append(books, t.Key.Book)
 	}
-	for _, list := range versions {
-		slices.Sort(list)
+	nth := func(list []uint64, at uint64) uint64 {
+		list = slices.Compact(slices.Sorted(slices.Values(list)))
+		return uint64(slices.Index(list, at))
 	}
 	b.Totals = slices.Clone(b.Totals)
 	for i := range b.Totals {
 		k := &b.Totals[i].Key
-		nth := slices.Index(slices.Compact(slices.Clone(versions[k.Contract])), k.Version)
-		k.Version = uint64(nth)
+		k.Version, k.Book = nth(versions[k.Contract], k.Version), nth(books, k.Book)
 	}
 	slices.SortFunc(b.Totals, func(x, y meter.Total) int {
 		return cmp.Or(meter.CompareKeys(x.Key, y.Key), cmp.Compare(x.Lease, y.Lease), cmp.Compare(x.Device, y.Device))

@@ -1,5 +1,5 @@
-// Package schemas owns the published schemas as they are shipped: the contract file's JSON Schema and the tables'
-// migrations.
+// Package schemas owns the published schemas as they are shipped: the JSON Schemas of contract and case files and the
+// tables' migrations.
 //
 // It does not own what reads or writes them (core/contract, the stores).
 package schemas

@@ -63,6 +63,7 @@ type walker struct {
 	contracts map[string][]version // by contract, in order of (from, seq)
 	samples   *samples
 	last      int64
+	empties   []empty // of the instant at hand
 }
 
 // observe finds the truth of facts, the first of each key, up to an instant.
@@ -149,6 +150,7 @@ func (w *walker) turn(at int64) {
 		}
 	}
 	w.deal()
+	w.sellEmpties()
 }
 
 // step takes one fact of a lease. What comes before its start, after its stop, or is a second start, changes nothing.
@@ -323,18 +325,50 @@ func (w *walker) end(t *tenant, at int64, by fact.EndedBy) {
 	if !t.afterFault {
 		billable = max(billable, v.minimum)
 	}
-	var milli int64
 	if elapsed == 0 {
-		for _, h := range t.holds {
-			milli += h.milli
-		}
+		w.empties = append(w.empties, empty{t, v, v.period(stop), billable, t.began, t.seq, slices.Clone(t.holds)})
+		return
 	}
+	var milli int64
 	for _, p := range t.before {
-		if elapsed > 0 {
-			milli += p.granted
-		}
+		milli += p.granted
 	}
 	w.sell(t, v, v.period(stop), milli*(billable-elapsed))
+}
+
+// empty is a start that ended in its own second. It comes behind those that hold the second and began before it: what they have,
+// nobody else pays for.
+type empty struct {
+	*tenant
+	v        *version
+	period   string
+	billable int64
+	at       int64
+	seq      uint64
+	holds    []hold
+}
+
+// sellEmpties charges them when everybody's steps of the instant are taken and the devices are dealt out.
+func (w *walker) sellEmpties() {
+	for _, e := range w.empties {
+		var milli int64
+		for _, h := range e.holds {
+			room := int64(1000)
+			for _, t := range w.tenants {
+				for _, p := range t.parts {
+					if t != e.tenant && h.device != "" && p.device == h.device && (p.began < e.at || p.began == e.at && p.seq < e.seq) {
+						room -= p.granted
+					}
+				}
+			}
+			if h.device == "" {
+				room = h.milli
+			}
+			milli += min(h.milli, max(0, room))
+		}
+		w.sell(e.tenant, e.v, e.period, milli*e.billable)
+	}
+	w.empties = nil
 }
 
 // resolve finds the version of a lease's contract in force at a second.

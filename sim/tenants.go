@@ -16,6 +16,7 @@ type tenant struct {
 	afterFault       bool
 	endedBy          fact.EndedBy
 	began            int64
+	seq              uint64 // of the fact that began it
 	holds            []hold
 	parts, before    []*part // what is held now, and in the second before
 	nextStep         int
@@ -82,7 +83,7 @@ func holds(devices []fact.Share, count, share int64) (out []hold) {
 
 func (t *tenant) begin(at int64, seq uint64) {
 	t.afterFault = t.endedBy == fact.ByFault
-	t.running, t.began = true, at
+	t.running, t.began, t.seq = true, at, seq
 	t.grasp(at, seq)
 }
 

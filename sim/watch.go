@@ -212,7 +212,8 @@ func (w *watcher) latest(contract string, before uint64) (latest version) {
 }
 
 // edges holds a period against what its seconds show on the wall: all alike, and no neighbour like them but beyond the term, as
-// it was known when the cut was asked for. A correction is of the period that was closed.
+// it was known when the cut was asked for. A correction is of the period that was closed, but where the term was prolonged: then
+// the period closes anew at its new end, and nothing of it is corrected before.
 func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 	t := w.latest(c.Contract, w.asked[c.Cut]).terms
 	if t == nil {
@@ -221,12 +222,13 @@ func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 	from, to := int64(c.PeriodStart), int64(c.PeriodEnd)
 	period := t.period(from)
 	end, closed := w.ends[c.Contract+" "+period]
+	anew := c.N == 1 || closed && to > end
 	switch {
-	case c.N > 1 && (!closed || to != end):
+	case !anew && (!closed || to != end || to < t.to && t.period(to) == period):
 		return nil, "", fmt.Errorf("period %s ended at %s and is corrected as if it ended at %v", period, instantText(end), c.PeriodEnd)
 	case t.period(to-1) != period:
 		return nil, "", fmt.Errorf("the period begins in %s and ends in %s", period, t.period(to-1))
-	case from != t.from && t.period(from-1) == period, c.N == 1 && to != t.to && t.period(to) == period, c.N == 1 && to > t.to:
+	case from != t.from && t.period(from-1) == period, anew && to != t.to && t.period(to) == period, anew && to > t.to:
 		return nil, "", fmt.Errorf("period %s is cut at %v or %v", period, c.PeriodStart, c.PeriodEnd)
 	}
 	return t, period, nil

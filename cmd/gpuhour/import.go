@@ -16,7 +16,7 @@ import (
 
 func importCommand() *cobra.Command {
 	c := &cobra.Command{Use: "import", Short: "Turn traces of other systems into facts"}
-	c.AddCommand(importOpenb())
+	c.AddCommand(importOpenb(), importSpot())
 	holdCommands(c)
 	return c
 }

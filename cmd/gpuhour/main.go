@@ -30,6 +30,14 @@ const (
 	exitInterrupted = 130 // 128 and the signal's number, as shells have it
 )
 
+// exit is an error that leaves with a code of its own. Without err everything was told already.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string { return fmt.Sprintf("exit %d: %v", e.code, e.err) }
+
 // execute runs a command and tells what went wrong, a fault of the program too: its stack goes into a file, not to a person.
 func execute(ctx context.Context, c *cobra.Command, errOut io.Writer) (code int) {
 	defer func() {
@@ -42,9 +50,15 @@ func execute(ctx context.Context, c *cobra.Command, errOut io.Writer) (code int)
 		}
 	}()
 	err := c.ExecuteContext(ctx)
+	var how *exit
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &how):
+		if how.err != nil {
+			fmt.Fprintln(errOut, "gpuhour:", how.err)
+		}
+		return how.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errOut, "gpuhour: interrupted")
 		return exitInterrupted
@@ -85,7 +99,7 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "run"
 		c.AddCommand(sub)
 	}
-	for _, sub := range []*cobra.Command{publishCommand(), invoiceCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
+	for _, sub := range []*cobra.Command{contractCommand(), publishCommand(), invoiceCommand(), explainCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
 		sub.GroupID = "use"
 		c.AddCommand(sub)
 	}

@@ -68,12 +68,25 @@ func readStatements(files []string, in io.Reader) ([]fact.Fact, error) {
 	return facts, err
 }
 
-// statable is whether a person may state a fact: a closing that nobody decided would be believed, and a contract that cannot
-// be read would wait as a refusal.
+// statable is whether a person may state a fact: a closing that nobody decided would be believed, and a contract or a price that
+// cannot be read would wait as a refusal.
 func statable(f fact.Fact) error {
 	var id, customer, document string
 	switch b := f.Body.(type) {
 	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.RefusalCarried:
+		return nil
+	case *fact.PriceBookPublished:
+		book, err := contract.ParseBook("fact "+f.Key+": document", []byte(b.Document))
+		if err == nil && book.Name != b.Book {
+			err = fmt.Errorf("fact %s names price book %q, its document %q; correct one of them", f.Key, b.Book, book.Name)
+		}
+		return err
+	case *fact.MeterRecorded, *fact.PackagePurchased:
+		return nil
+	case *fact.SpotPriceChanged:
+		if _, _, err := contract.SpotPrice(b); err != nil {
+			return fmt.Errorf("fact %s: %w", f.Key, err)
+		}
 		return nil
 	case *fact.TimeResumed:
 		return fmt.Errorf("fact %s: %s is stated by `gpuhour resume`", f.Key, f.Body.Type())

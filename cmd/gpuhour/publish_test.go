@@ -46,10 +46,11 @@ func TestPublishRefusesBeforehand(t *testing.T) {
 		"closing.jsonl": `{"type":"period.closed.v1","key":"p","data":{"contract":"c","period_start":"2026-01-01T00:00:00Z","period_end":"2026-02-01T00:00:00Z","n":1,"cut":"c"}}` + "\n",
 		"halt.jsonl":    `{"type":"customer.halted.v1","key":"h","data":{"customer":"acme","reason":"x","block":1}}` + "\n",
 		"clock.jsonl":   `{"type":"clock.resumed.v1","key":"r","data":{"at":"2026-01-01T00:00:00Z","by":"ops"}}` + "\n",
+		"tick.jsonl":    `{"type":"spot.price_changed.v1","key":"t","data":{"index":"a100","at":"2026-01-01T00:00:00Z","currency":"USD","price":"1.20"}}` + "\n",
 		"empty.jsonl":   `{"type":"lease.resized.v1","key":"r","data":{}}` + "\n",
 	})
 	calls(t, "publish.golden", []string{"publish", "bad.yaml"}, []string{"publish", "broken.jsonl"}, []string{"publish", "other.jsonl"}, []string{"publish", "closing.jsonl"},
-		[]string{"publish", "halt.jsonl"}, []string{"publish", "clock.jsonl"}, []string{"publish", "empty.jsonl"})
+		[]string{"publish", "halt.jsonl"}, []string{"publish", "clock.jsonl"}, []string{"publish", "tick.jsonl"}, []string{"publish", "empty.jsonl"})
 }
 
 // TestFactsPage: every line of docs/facts.md may be stated, and every type that may be is there.
@@ -75,7 +76,7 @@ func TestFactsPage(t *testing.T) {
 	}
 	for _, want := range []fact.Type{
 		fact.TypeContractSigned, fact.TypeContractAmended, fact.TypeLeaseStarted, fact.TypeLeaseResized, fact.TypeLeaseStateChanged, fact.TypeLeaseStopped,
-		fact.TypeRefusalWaived, fact.TypeRefusalCarried,
+		fact.TypeRefusalWaived, fact.TypeRefusalCarried, fact.TypeSpotPriceChanged,
 	} {
 		if !shown[want] {
 			t.Errorf("no line shows %s", want)

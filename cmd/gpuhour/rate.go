@@ -56,6 +56,8 @@ close of the last period that the facts reach.`,
 	c.Flags().StringVar(&until, "until", "", "last instant, such as 2026-06-01T03:00:00+08:00; later periods stay open")
 	c.Flags().String("format", "text", "text or json (the invoices' frozen bytes, one a line)")
 	c.Flags().String("lang", "en", "language: en or zh")
+	c.Flags().String("explain", "", "explain a line instead: its number, u1 for unbilled time, CASE-000001/2 among several invoices")
+	c.Flags().Bool("all", false, "with --explain: show every segment, price and reading, however many")
 	return c
 }
 
@@ -75,6 +77,10 @@ func rateScenarios(c *cobra.Command, files []string) error {
 	var failed []string
 	expected := 0
 	format, _ := formatOf(c)
+	explained, err := explaining(c, len(files))
+	if err != nil {
+		return err
+	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -90,6 +96,9 @@ func rateScenarios(c *cobra.Command, files []string) error {
 		result, err := s.Run()
 		if err != nil {
 			return fmt.Errorf("rate %s: %w", name, err)
+		}
+		if explained != "" {
+			return explainRated(c, explained, s.Log(), replay.Options{Series: scenario.Series, Grace: s.GraceSeconds}, result)
 		}
 		if format == "text" {
 			fmt.Fprintf(c.OutOrStdout(), "%s: %s\n\n", name, strings.TrimSpace(s.Story))
@@ -125,7 +134,7 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 		return err
 	}
 	for _, f := range facts {
-		at := occupancy.At(f.Body)
+		at := instantOf(f.Body)
 		log.Statements = append(log.Statements, replay.Statement{Known: at, Fact: f})
 		log.Until = max(log.Until, at)
 	}
@@ -146,6 +155,9 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 	if err != nil {
 		return err
 	}
+	if explained, err := explaining(c, 1); err != nil || explained != "" {
+		return errors.Join(err, explainRated(c, explained, log, options, result))
+	}
 	if err := printResult(c, result); err != nil {
 		return err
 	}
@@ -153,6 +165,20 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 		return fmt.Errorf("billing periods that could not close and are not billed: %d; what to do about each stands above", n)
 	}
 	return openEnd
+}
+
+// instantOf is when a statement becomes known here: at the instant it speaks of. What speaks of none is known from the start.
+func instantOf(b fact.Body) span.Second {
+	switch b := b.(type) {
+	case *fact.SpotPriceChanged:
+		return b.At
+	case *fact.MeterRecorded:
+		return b.At
+	case *fact.PackagePurchased:
+		return b.At
+	default:
+		return occupancy.At(b)
+	}
 }
 
 // contractStatements reads contract files as signatures known from the start. Every bad file is told.
@@ -164,6 +190,10 @@ func contractStatements(files []string) (replay.Log, error) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return log, fmt.Errorf("read contract: %w", err)
+		}
+		if isBook(data) {
+			bad = append(bad, fmt.Errorf("%s is a price book, not a contract; state it as a price_book.published fact, see docs/facts.md", name))
+			continue
 		}
 		parsed, err := contract.Parse(name, data)
 		if err != nil {

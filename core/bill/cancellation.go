@@ -3,6 +3,7 @@ package bill
 import (
 	"fmt"
 	"math/big"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/money"
@@ -35,7 +36,10 @@ func (d *Document) Cancellation() (*Document, error) {
 		}
 		sum = sum.Sub(amount)
 		l.Quantity, l.Amount = l.Quantity.negated(), amount.Neg().String()
-		l.Rows, l.Before, l.Now = []DocumentRow{}, "", ""
+		l.Rows, l.Before, l.Now, l.Count = []DocumentRow{}, "", "", l.Count.negated()
+		if l.Count != nil && d.Kind == KindCorrection { // whose exact amount is that of what was known then, not of the difference
+			l.Count.Exact, l.Count.ExactFraction = l.Amount, amount.Neg().Amount().Rat().RatString()
+		}
 		out.Lines[i] = l
 	}
 	total, err := money.ParseRounded(d.Total, currency)
@@ -52,6 +56,25 @@ func (d *Document) Cancellation() (*Document, error) {
 func (q Quantity) negated() Quantity {
 	c := q.Coverage
 	return Quantity{-q.MilliGPUSeconds, GPUHours(-q.MilliGPUSeconds), Coverage{-c.Measured, -c.Inferred, -c.Missing, -c.TopUp}}
+}
+
+// negated is the count with the other sign. How it came about stands in the invoice.
+func (c *ItemCount) negated() *ItemCount {
+	if c == nil {
+		return nil
+	}
+	return &ItemCount{Quantity: negatedText(c.Quantity), Unit: c.Unit, Steps: []string{}, Exact: negatedText(c.Exact), ExactFraction: negatedText(c.ExactFraction)}
+}
+
+// negatedText is a number as a document writes it, with the other sign.
+func negatedText(number string) string {
+	if rest, negative := strings.CutPrefix(number, "-"); negative {
+		return rest
+	}
+	if strings.Trim(number, "0.…") == "" {
+		return number
+	}
+	return "-" + number
 }
 
 // Cancel is the cancellation that has to be issued next, nil when no recovered invoice is left. It comes before all else that

@@ -41,6 +41,7 @@ type Document struct {
 	Closing       int            `json:"closing"`
 	Cancels       string         `json:"cancels,omitempty"` // the invoice that a cancellation takes back
 	Lines         []DocumentLine `json:"lines"`
+	Projected     []DocumentLine `json:"projected,omitempty"` // in a preview: what would be due if the period ended like this, outside the total
 	Unbilled      []UnbilledLine `json:"unbilled"`
 	Quantity      Quantity       `json:"quantity"`
 	Total         string         `json:"total"`
@@ -73,18 +74,33 @@ type Coverage struct {
 // known now.
 type DocumentLine struct {
 	Line        int           `json:"line"`
+	Item        ItemKind      `json:"item,omitempty"` // of a line that is not GPU time: fee, meter, addon ...
+	Name        string        `json:"name,omitempty"` // of the item
 	SKU         string        `json:"sku"`
 	PricingMode string        `json:"pricing_mode"`
 	Region      string        `json:"region,omitempty"`
 	ServiceTier string        `json:"service_tier,omitempty"`
 	Dedicated   bool          `json:"dedicated,omitempty"`
+	Window      string        `json:"window,omitempty"`
+	Idle        bool          `json:"idle,omitempty"`
+	Commitment  string        `json:"commitment,omitempty"`
 	Leases      int           `json:"leases"`
 	Devices     int           `json:"devices"`
 	Quantity    Quantity      `json:"quantity"`
 	Rows        []DocumentRow `json:"rows"`
+	Count       *ItemCount    `json:"count,omitempty"` // of an item
 	Before      string        `json:"billed_before,omitempty"`
 	Now         string        `json:"known_now,omitempty"`
 	Amount      string        `json:"amount"`
+}
+
+// ItemCount is the quantity of an item, and its exact amount before rounding with the factors that made it.
+type ItemCount struct {
+	Quantity      string   `json:"quantity"`
+	Unit          string   `json:"unit,omitempty"`
+	Steps         []string `json:"steps"`
+	Exact         string   `json:"exact"`
+	ExactFraction string   `json:"exact_fraction"`
 }
 
 // DocumentRow is the part of a line with one unit price: its factors in order, and the exact product.
@@ -121,7 +137,7 @@ func NewDocument(s, before *Statement, n int) *Document {
 		Format: Format, Kind: KindInvoice, Customer: c.Customer, Contract: c.ID, Currency: c.Currency.String(),
 		Timezone: c.Zone.String(), TZVersion: calendar.TZVersion, Rounding: c.Billing.Rounding.String(),
 		Period:  DocumentPeriod{From: c.Zone.Text(s.Period.From), To: c.Zone.Text(s.Period.To)},
-		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{}, Total: s.Total.String(),
+		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{},
 	}
 	switch {
 	case n == 0:
@@ -130,7 +146,13 @@ func NewDocument(s, before *Statement, n int) *Document {
 		d.Kind = KindCorrection
 	}
 	var sum amountsByKind
+	total := s.Total
 	for _, l := range lineDifferences(s, before) {
+		if n == 0 && l.key.Item == ItemCommitment {
+			d.Projected = append(d.Projected, l.document(len(d.Projected)+1))
+			total = total.Sub(l.amount)
+			continue
+		}
 		d.Lines = append(d.Lines, l.document(len(d.Lines)+1))
 		sum.add(l.leased, l.topUp)
 	}
@@ -140,8 +162,9 @@ func NewDocument(s, before *Statement, n int) *Document {
 	}
 	d.Quantity = quantity(sum.leased, sum.topUp)
 	if before != nil {
-		d.Total = s.Total.Sub(before.Total).String()
+		total = total.Sub(before.Total)
 	}
+	d.Total = total.String()
 	roundings := len(d.Lines)
 	if before != nil {
 		roundings *= 2 // what is known now and what was billed before were each rounded
@@ -185,6 +208,7 @@ type lineDifference struct {
 	key         LineKey
 	now, before *Line // nil where the statement has no such line
 	amountsByKind
+	count  *big.Rat // of an item
 	amount money.Rounded
 }
 
@@ -225,23 +249,30 @@ func lineDifferences(s, before *Statement) []lineDifference {
 // settle computes the difference and tells whether anything of it is left. Coverage alone is no correction: samples that
 // come after the close change no amount and no quantity, and the ledger has them.
 func (d *lineDifference) settle(zero money.Rounded) bool {
-	d.amount = zero
+	d.amount, d.count = zero, new(big.Rat)
 	if d.now != nil {
 		d.key, d.amount = d.now.Key, d.now.Amount
 		a := split(d.now)
 		d.add(a.leased, a.topUp)
+		if d.now.Item != nil {
+			d.count.Add(d.count, d.now.Item.Quantity)
+		}
 	}
 	if d.before != nil {
 		d.key, d.amount = d.before.Key, d.amount.Sub(d.before.Amount)
 		a := split(d.before)
 		d.add(meter.Amounts{}.Minus(a.leased), -a.topUp)
+		if d.before.Item != nil {
+			d.count.Sub(d.count, d.before.Item.Quantity)
+		}
 	}
-	return !d.amount.IsZero() || d.leased.Quantity != 0 || d.topUp != 0
+	return !d.amount.IsZero() || d.leased.Quantity != 0 || d.topUp != 0 || d.count.Sign() != 0
 }
 
 func (d *lineDifference) document(number int) DocumentLine {
 	l := DocumentLine{
-		Line: number, SKU: d.key.SKU, PricingMode: d.key.PricingMode, Region: d.key.Region, ServiceTier: d.key.ServiceTier,
+		Line: number, Item: d.key.Item, Name: d.key.Name, Window: d.key.Window, Idle: d.key.Idle, Commitment: d.key.Commitment,
+		SKU: d.key.SKU, PricingMode: d.key.PricingMode, Region: d.key.Region, ServiceTier: d.key.ServiceTier,
 		Dedicated: d.key.Dedicated, Quantity: quantity(d.leased, d.topUp), Rows: []DocumentRow{}, Amount: d.amount.String(),
 	}
 	shown := d.now
@@ -253,6 +284,16 @@ func (d *lineDifference) document(number int) DocumentLine {
 		l.Before, l.Now = d.before.Amount.String(), d.before.Amount.Sub(d.before.Amount).String()
 		if d.now != nil {
 			l.Now = d.now.Amount.String()
+		}
+	}
+	if item := shown.Item; item != nil {
+		exact := new(big.Rat)
+		if d.now != nil {
+			exact = d.now.Exact
+		}
+		l.Count = &ItemCount{
+			Quantity: money.DecimalText(d.count, 0, 12), Unit: item.Unit, Steps: append([]string{}, item.Steps...),
+			Exact: money.DecimalText(exact, 2, 12), ExactFraction: exact.RatString(),
 		}
 	}
 	if d.now == nil {

@@ -44,7 +44,7 @@ type periodKey struct {
 	start    span.Second
 }
 
-// amendment is a contract fact and the first instant it can change.
+// amendment is a fact that a contract's charges stand on, and the first instant it can change.
 type amendment struct {
 	contract string
 	from     span.Second
@@ -99,9 +99,10 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	}
 	s.keys[f.Key] = true
 	switch b := f.Body.(type) {
-	case *fact.ContractSigned, *fact.ContractAmended:
-		changed := s.contracts.Apply(f)
-		s.amended = append(s.amended, amendment{changed.Contract, changed.From, f.Seq})
+	case *fact.ContractSigned, *fact.ContractAmended, *fact.PriceBookPublished, *fact.MeterRecorded, *fact.PackagePurchased:
+		for _, changed := range s.contracts.Apply(f) {
+			s.amended = append(s.amended, amendment{changed.Contract, s.dayOf(changed), f.Seq})
+		}
 		s.lastStated = f.Seq
 	case *fact.CutRequested:
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
@@ -125,9 +126,19 @@ func (s *Invoicer) Apply(f fact.Fact) {
 		s.lastStated = f.Seq
 	case *fact.CustomerHalted:
 		s.halted[b.Customer] = b.Reason
-	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
+	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.SpotPriceChanged:
 		s.lastStated = f.Seq
 	}
+}
+
+// dayOf begins the local day in which a fact begins to change bills: a day's part of a fee follows the version in force at the
+// day's end, and stands on the bill of the day's first hour where bills are hourly.
+func (s *Invoicer) dayOf(c contract.Changed) span.Second {
+	v, ok := s.contracts.Governing(c.Contract, c.From)
+	if !ok || c.From == span.Open {
+		return c.From
+	}
+	return v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(c.From))
 }
 
 // RequestedAt is the position of the request for a cut, 0 when there is none.
@@ -202,14 +213,14 @@ func (s *Invoicer) graceOf(c *contract.Contract) span.Second {
 	return span.Second(s.grace)
 }
 
-// Due is a period that is to be closed for the first time.
+// Due is a period that is to be closed: for the first time, or again because its term was prolonged after it had been cut short.
 type Due struct {
 	Contract, Customer string
 	Period             span.Span
 	At                 span.Second // its end plus grace
 }
 
-// due lists the periods of a contract whose end and grace had passed at an instant and that are not closed.
+// due lists the periods of a contract whose end and grace had passed at an instant and that are not closed up to their end.
 func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
 	var out []Due
 	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
@@ -218,7 +229,7 @@ func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
 		if when > at {
 			break
 		}
-		if len(s.closings[periodKey{c.ID, p.From}]) == 0 {
+		if s.ClosedPeriod(c.ID, p.From).To < p.To {
 			out = append(out, Due{c.ID, c.Customer, p, when})
 		} else if len(out) == 0 {
 			s.closedThrough[c.ID] = p.To
@@ -228,7 +239,7 @@ func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
 	return out
 }
 
-// DueAt lists what a cut has to close for the first time, in order of (end, contract). A contract that was signed after
+// DueAt lists what a cut has to close, in order of (end, contract). A contract that was signed after
 // the cut was asked for waits for the next one: the cut may know nothing of it, and would close its past at zero.
 func (s *Invoicer) DueAt(cut Cut) []Due {
 	var out []Due
@@ -278,6 +289,14 @@ func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span
 	return span.Span{From: periodStart, To: list[len(list)-1].end}
 }
 
+// Prolonged tells whether a closed period reaches further by now than its closings: it is due again at its new end, and until then
+// nothing of it is corrected, or the rest would be billed in parts.
+func (s *Invoicer) Prolonged(cut Cut, contractID string, periodStart span.Second) bool {
+	closed := s.ClosedPeriod(contractID, periodStart)
+	v, ok := s.contracts.Before(cut.Requested).Last(contractID)
+	return ok && !closed.Empty() && closed.To < v.Contract.Term.To && closed.To < v.Contract.Period(periodStart).Span.To
+}
+
 // Amended lists, in order, the closed periods that contract facts stated between the cut before and this one can bill
 // otherwise although no row of theirs moved: another rounding, say. Whether they do is for the correction to find.
 func (s *Invoicer) Amended(cut Cut) []Due {
@@ -289,7 +308,7 @@ func (s *Invoicer) Amended(cut Cut) []Due {
 	}
 	var out []Due
 	for k, list := range s.closings {
-		period := span.Span{From: k.start, To: list[0].end}
+		period := span.Span{From: k.start, To: list[len(list)-1].end}
 		if slices.ContainsFunc(s.amended, func(a amendment) bool {
 			return a.contract == k.contract && before <= a.seq && a.seq < cut.Requested && a.from < period.To
 		}) {
@@ -319,11 +338,11 @@ func (s *Invoicer) Check(d Due, cut Cut, totals, uncontracted []meter.Total, ref
 	if at := s.carried[periodKey{d.Contract, d.Period.From}]; at != 0 && at < cut.Requested {
 		return nil
 	}
-	for _, t := range append(slices.Clone(totals), uncontracted...) {
-		if t.Key.Standing == meter.Refused {
-			return d.block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
-				t.Lease, GPUHours(t.Quantity), t.Key.Reason)
-		}
+	refused := slices.DeleteFunc(append(slices.Clone(totals), uncontracted...), func(t meter.Total) bool { return t.Key.Standing != meter.Refused })
+	if len(refused) > 0 {
+		t := slices.MinFunc(refused, compareLeases) // the same one in whatever order tables give their totals
+		return d.block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
+			t.Lease, GPUHours(t.Quantity), t.Key.Reason)
 	}
 	for _, r := range refusals {
 		if r.Customer == d.Customer && (r.At == 0 || r.At < d.Period.To) {
@@ -331,6 +350,10 @@ func (s *Invoicer) Check(d Due, cut Cut, totals, uncontracted []meter.Total, ref
 		}
 	}
 	return nil
+}
+
+func compareLeases(a, b meter.Total) int {
+	return cmp.Or(cmp.Compare(a.Lease, b.Lease), meter.CompareKeys(a.Key, b.Key), cmp.Compare(a.Device, b.Device))
 }
 
 // CheckCorrection finds what blocks even a correction, which bills no refused time: a halted customer, or a broken

@@ -204,6 +204,7 @@ func TestCheck(t *testing.T) {
 		{name: "nothing in the ledger", leased: hour, want: "conservation"},
 		{name: "halted", leased: hour, totals: good, halted: true, want: "halted: broken"},
 		{name: "refused time", leased: hour, totals: []meter.Total{measured("L", "A", refusedKey, hour)}, want: "lease L has 1.000000000 refused GPU-hours (overlap)", carries: true},
+		{name: "refused time of two, told in any order", leased: 2 * hour, totals: []meter.Total{measured("M", "A", refusedKey, hour), measured("L", "B", refusedKey, hour)}, want: "lease L has 1.000000000 refused", carries: true},
 		{name: "no contract", leased: hour, totals: good, uncontracted: []meter.Total{measured("M", "", bare, hour)}, want: "lease M has 1.000000000 refused", carries: true},
 		{name: "refused fact", leased: hour, totals: good, refusals: []meter.Refusal{{ID: "f", Reason: "after_stop", Customer: "acme", At: april - 1}}, want: "fact f is refused", carries: true},
 		{name: "refused fact without an instant", leased: hour, totals: good, refusals: []meter.Refusal{{ID: "f", Customer: "acme"}}, want: "fact f is refused", carries: true},

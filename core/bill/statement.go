@@ -15,20 +15,26 @@ import (
 
 // LineKey is what makes a line: never the lease, a label or a unit price (page 3b, Lines and rounding).
 type LineKey struct {
+	Item                     ItemKind // of a line that is not GPU time; such lines come last
+	Name                     string   // of the fee, add-on, meter ...
 	SKU, Region, ServiceTier string
 	Dedicated                bool
 	PricingMode              string
+	Window                   string
+	Idle                     bool
+	Commitment               string // the reservation, forward or package
 	Reason                   string // why it is waived or refused; empty for billed time
 }
 
-// compare is the order of lines on a statement, the order of charge keys.
+// compare is the order of lines on a statement: items last, the order of charge keys within.
 func (k LineKey) compare(o LineKey) int {
-	return meter.CompareKeys(k.chargeKey(), o.chargeKey())
+	return cmp.Or(cmp.Compare(k.Item, o.Item), cmp.Compare(k.Name, o.Name), meter.CompareKeys(k.chargeKey(), o.chargeKey()))
 }
 
 func (k LineKey) chargeKey() meter.ChargeKey {
 	return meter.ChargeKey{
 		SKU: k.SKU, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated, PricingMode: k.PricingMode, Reason: k.Reason,
+		Conditions: price.Conditions{Window: k.Window, Idle: k.Idle, Commitment: k.Commitment},
 	}
 }
 
@@ -40,7 +46,8 @@ type Line struct {
 	TopUp           int64 // the part of the quantity that tops up starts, in milli-GPU-seconds: it has no coverage
 	Leases, Devices int
 	Rows            []Row    // of billed time
-	Exact           *big.Rat // sum of quantity x price over its rows
+	Item            *Item    // of a line that is not GPU time
+	Exact           *big.Rat // sum of quantity x price over its rows, or the item's
 	Amount          money.Rounded
 }
 
@@ -50,6 +57,8 @@ type Row struct {
 	Price price.UnitPrice
 	meter.Amounts
 	Exact *big.Rat
+	of    meter.ChargeKey // one of those it adds up; all are alike to tiers and bundles
+	name  string          // of the row in its line, see rowName
 }
 
 // Statement is one contract's period as known at a cut: f(cut).
@@ -61,29 +70,91 @@ type Statement struct {
 	Total    money.Rounded
 }
 
+// pricing is a period on its way to a statement.
+type pricing struct {
+	*Statement
+	contracts *contract.Register
+	totals    []meter.Total
+	until     span.Second // the period's end; of a preview, how far what is known reaches
+	traced    bool        // items keep their inputs, see Explain
+}
+
+// phases stand in the order of design page 3b, Order of closing. Those before round work on exact amounts; those after it on
+// what the customer sees.
+func phases() []func(*pricing) error {
+	return []func(*pricing) error{
+		(*pricing).time,     // (a) quantities and (b) amounts
+		(*pricing).volume,   // (c)
+		(*pricing).bundles,  // (d)
+		(*pricing).reserved, // (e)
+		(*pricing).meters,   // (e)
+		(*pricing).addons,   // (e)
+		(*pricing).round,    // each line once
+		(*pricing).spend,    // (g)
+		(*pricing).total,
+	}
+}
+
 // Compute prices ledger totals. The totals are those of one contract's period.
 func Compute(contracts *contract.Register, id string, period span.Span, totals []meter.Total) (*Statement, error) {
+	return ComputeUntil(contracts, id, period, period.To, totals)
+}
+
+// ComputeUntil is Compute for a period that still runs: what would have been taken up until then is known, the rest is not.
+func ComputeUntil(contracts *contract.Register, id string, period span.Span, until span.Second, totals []meter.Total) (*Statement, error) {
+	return priceTotals(contracts, id, period, until, totals, false)
+}
+
+func priceTotals(contracts *contract.Register, id string, period span.Span, until span.Second, totals []meter.Total, traced bool) (*Statement, error) {
 	v, ok := contracts.Governing(id, period.To-1)
 	if !ok {
 		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}
-	s := &Statement{Contract: v.Contract, Period: period}
-	for _, group := range groups(totals) {
-		line, err := s.line(contracts, group)
+	c := &pricing{&Statement{Contract: v.Contract, Period: period}, contracts, totals, min(until, period.To), traced}
+	for _, phase := range phases() {
+		if err := phase(c); err != nil {
+			return nil, fmt.Errorf("price %s %v: %w", id, period, err)
+		}
+	}
+	return c.Statement, nil
+}
+
+// time makes a line of each group of totals.
+func (c *pricing) time() error {
+	for _, group := range groups(c.totals) {
+		line, err := timeLine(c.contracts, group)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if line.Standing == meter.Priced {
-			s.Lines = append(s.Lines, line)
+			c.Lines = append(c.Lines, line)
 		} else {
-			s.Unbilled = append(s.Unbilled, line)
+			c.Unbilled = append(c.Unbilled, line)
 		}
 	}
-	s.Total = money.FromMinor(new(big.Int), s.Contract.Currency)
-	for _, l := range s.Lines {
-		s.Total = s.Total.Add(l.Amount)
+	return nil
+}
+
+// round rounds each line once, alone (page 3b, Lines and rounding), and puts them in order.
+func (c *pricing) round() error {
+	slices.SortFunc(c.Lines, func(a, b Line) int { return a.Key.compare(b.Key) })
+	for i := range c.Lines {
+		c.Lines[i].Amount = c.rounded(c.Lines[i].Exact)
 	}
-	return s, nil
+	return nil
+}
+
+func (c *pricing) rounded(exact *big.Rat) money.Rounded {
+	return money.New(exact, c.Contract.Currency).Round(c.Contract.Billing.Rounding)
+}
+
+// total is the sum of the rounded lines.
+func (c *pricing) total() error {
+	c.Total = money.FromMinor(new(big.Int), c.Contract.Currency)
+	for _, l := range c.Lines {
+		c.Total = c.Total.Add(l.Amount)
+	}
+	return nil
 }
 
 type lineOf struct {
@@ -91,9 +162,14 @@ type lineOf struct {
 	standing meter.Standing
 }
 
-func keyOf(t meter.Total) lineOf {
-	k := t.Key
-	return lineOf{LineKey{k.SKU, k.Region, k.ServiceTier, k.Dedicated, k.PricingMode, k.Reason}, k.Standing}
+func keyOf(t meter.Total) lineOf { return lineOf{LineOf(t.Key), t.Key.Standing} }
+
+// LineOf is the line that a charge key belongs to, among those of its standing.
+func LineOf(k meter.ChargeKey) LineKey {
+	return LineKey{
+		SKU: k.SKU, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated, PricingMode: k.PricingMode,
+		Window: k.Window, Idle: k.Idle, Commitment: k.Commitment, Reason: k.Reason,
+	}
 }
 
 // groups splits the totals by line in the order of charge keys.
@@ -112,8 +188,8 @@ func groups(totals []meter.Total) [][]meter.Total {
 	return out
 }
 
-// line adds up one group: rows by unit price, one exact amount, rounded once.
-func (s *Statement) line(contracts *contract.Register, group []meter.Total) (Line, error) {
+// timeLine adds up one group: rows by unit price, one exact amount.
+func timeLine(contracts *contract.Register, group []meter.Total) (Line, error) {
 	of := keyOf(group[0])
 	l := Line{Key: of.key, Standing: of.standing, Exact: new(big.Rat)}
 	leases, devices := map[string]bool{}, map[string]bool{}
@@ -131,47 +207,80 @@ func (s *Statement) line(contracts *contract.Register, group []meter.Total) (Lin
 		if of.standing != meter.Priced {
 			continue
 		}
-		if i == 0 || t.Key != group[i-1].Key { // the totals of one key stand together
-			unit, err := unitPrice(contracts, t)
+		if i == 0 || !alike(contracts, group[i-1].Key, t.Key) { // the totals of one key stand together, by day
+			unit, err := unitPrice(contracts, t.Key, nil)
 			if err != nil {
-				return Line{}, err
+				return Line{}, fmt.Errorf("price lease %s: %w", t.Lease, err)
 			}
-			row = l.row(rows, t.Key.Kind, unit)
+			row = l.row(rows, t.Key, unit, scales(contracts, t.Key))
 		}
 		l.Rows[row].Amounts = l.Rows[row].Plus(t.Amounts)
 	}
+	l.sum()
+	l.Leases, l.Devices = len(leases), len(devices)
+	return l, nil
+}
+
+// alike tells whether two keys are one, or one but for a local day that has the same prices.
+func alike(contracts *contract.Register, a, b meter.ChargeKey) bool {
+	if a == b {
+		return true
+	}
+	later := b
+	if later.LocalDay = a.LocalDay; later != a {
+		return false
+	}
+	v, ok := contracts.Version(a.Version)
+	return ok && price.SameUnits(v.Contract, instantOf(v, a), instantOf(v, b))
+}
+
+// sum is quantity x price over the rows.
+func (l *Line) sum() {
+	l.Exact = new(big.Rat)
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		r.Exact = new(big.Rat).Mul(new(big.Rat).SetInt64(r.Quantity), r.Price.PerMilliGPUSecond)
 		l.Exact.Add(l.Exact, r.Exact)
 	}
-	l.Leases, l.Devices = len(leases), len(devices)
-	l.Amount = money.New(l.Exact, s.Contract.Currency).Round(s.Contract.Billing.Rounding)
-	return l, nil
 }
 
-// row finds or begins the row of one kind and unit price.
-func (l *Line) row(rows map[string]int, kind meter.Kind, unit price.UnitPrice) int {
-	name := string(kind) + " " + unit.String()
+// row finds or begins the row of one kind and unit price; versions stay apart where each scales it by its own words.
+func (l *Line) row(rows map[string]int, k meter.ChargeKey, unit price.UnitPrice, apart bool) int {
+	name := rowName(k, unit, apart)
 	i, ok := rows[name]
 	if !ok {
 		i = len(l.Rows)
 		rows[name] = i
-		l.Rows = append(l.Rows, Row{Kind: kind, Price: unit})
+		l.Rows = append(l.Rows, Row{Kind: k.Kind, Price: unit, of: k, name: name})
 	}
 	return i
 }
 
-// unitPrice prices one total at the version and local day its key names.
-func unitPrice(contracts *contract.Register, t meter.Total) (price.UnitPrice, error) {
-	v, ok := contracts.Version(t.Key.Version)
-	if !ok {
-		return price.UnitPrice{}, fmt.Errorf("price lease %s: contract version %d is not known", t.Lease, t.Key.Version)
+// rowName tells the rows of a line apart, before tiers and bundles scale their prices.
+func rowName(k meter.ChargeKey, unit price.UnitPrice, apart bool) string {
+	name := string(k.Kind) + " " + unit.String()
+	if apart {
+		name += fmt.Sprint(" version ", k.Version)
 	}
-	at := max(t.Key.PeriodStart, v.Contract.Zone.StartOfDay(t.Key.Day()))
-	unit, refusal := price.Unit(v.Contract, meter.Condition(t.Key, at))
+	return name
+}
+
+// unitPrice prices a key at the version and local day it names; tiered replaces the on-demand price.
+func unitPrice(contracts *contract.Register, k meter.ChargeKey, tiered *price.Tiered) (price.UnitPrice, error) {
+	v, ok := contracts.Version(k.Version)
+	if !ok {
+		return price.UnitPrice{}, fmt.Errorf("contract version %d is not known", k.Version)
+	}
+	terms := meter.Terms(contracts, v, k)
+	terms.Tiered = tiered
+	unit, refusal := price.Unit(terms, meter.Condition(k, instantOf(v, k)))
 	if refusal != nil {
-		return price.UnitPrice{}, fmt.Errorf("price lease %s: the ledger calls it priced, the contract says %s: %s", t.Lease, refusal.Reason, refusal.Detail)
+		return price.UnitPrice{}, fmt.Errorf("the ledger calls it priced, the contract says %s: %s", refusal.Reason, refusal.Detail)
 	}
 	return unit, nil
+}
+
+// instantOf is an instant in a key's local day and period.
+func instantOf(v contract.Version, k meter.ChargeKey) span.Second {
+	return max(k.PeriodStart, v.Contract.Zone.StartOfDay(k.Day()))
 }

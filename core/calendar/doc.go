@@ -1,5 +1,5 @@
-// Package calendar owns local time: zones from an embedded tz database, local dates and the instants they begin at, and
-// the billing periods of a contract.
+// Package calendar owns local time: zones from an embedded tz database, local dates and the instants they begin at, what a
+// local clock shows, the billing periods of a contract, and holiday calendars.
 //
 // It does not own prices, windows or what is billed in a period. It reads no clock: every instant comes from the caller.
 //

@@ -66,8 +66,12 @@ type Period struct {
 // starts in. An anchor past the end of a month is its last day and returns. Nothing is stored between calls, so a
 // clamped date never becomes the next anchor.
 func PeriodAt(cycle Cycle, anchor int, term span.Span, zone Zone, t span.Second) Period {
-	must.True(term.Contains(t), "instant %s lies outside the term %s", t, term)
-	must.True(1 <= anchor && anchor <= cycle.MaxAnchor(), "anchor %d does not fit a %s cycle", anchor, cycle)
+	if !term.Contains(t) {
+		must.Never("instant %s lies outside the term %s", t, term)
+	}
+	if anchor < 1 || anchor > cycle.MaxAnchor() {
+		must.Never("anchor %d does not fit a %s cycle", anchor, cycle)
+	}
 	full := zone.full(cycle, anchor, term.From, t)
 	return Period{Span: full.Intersect(term), Full: full}
 }

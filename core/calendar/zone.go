@@ -5,6 +5,7 @@ import (
 	_ "embed" // the tz database travels inside the binary, so that no host's copy decides a bill
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,10 @@ func directory() []*zip.File {
 }
 
 // Zone is an IANA time zone of the embedded database. The zero value is no zone.
-type Zone struct{ location *time.Location }
+type Zone struct {
+	location *time.Location
+	near     *[]stretch // around the years that are billed, without a gap; other instants are looked up
+}
 
 // LoadZone finds a zone by its IANA name, in exactly the database's letters. "Local" is no zone: it would differ from
 // host to host.
@@ -55,7 +59,31 @@ func readZone(f *zip.File) (Zone, error) {
 	if err != nil {
 		return Zone{}, fmt.Errorf("load zone %s: %w", f.Name, err)
 	}
-	return Zone{location}, nil
+	z := Zone{location: location}
+	near := z.stretches(nearFrom, nearTo)
+	z.near = &near
+	return z, nil
+}
+
+// The years 2020 to 2040: looking an instant up in a zone's rules costs more than classifying it.
+const (
+	nearFrom span.Second = 1577836800
+	nearTo   span.Second = 2240611200
+)
+
+// stretches tile time from the one around from to the one around to.
+func (z Zone) stretches(from, to span.Second) []stretch {
+	out := []stretch{z.stretch(from)}
+	for last := &out[0]; last.to < to; last = &out[len(out)-1] {
+		if next := z.bounds(last.to); next.offset == last.offset {
+			last.to = next.to
+		} else {
+			out = append(out, next)
+		}
+	}
+	last := len(out) - 1
+	out[last] = z.grown(out[last])
+	return out
 }
 
 // unknownZone suggests the zone meant: other letters, a city without its area, or a near miss.
@@ -86,12 +114,23 @@ func (z Zone) String() string {
 func (z Zone) Equal(o Zone) bool { return z.String() == o.String() }
 
 // StartOfDay is the first instant of a local date.
-func (z Zone) StartOfDay(d Date) span.Second {
-	midnight := d.utc().Unix()
-	// Two days before, no zone's clock (offsets stay within 16 hours) has reached this midnight yet.
-	at := z.stretch(span.Second(midnight - 2*secondsPerDay))
+func (z Zone) StartOfDay(d Date) span.Second { return z.reaches(d.utc().Unix()) }
+
+// Later is the instant at which the local clock of a later date shows what it shows at t: so many months on (the last day of a
+// shorter month), then days. Of a time that comes twice it is the first; for one that is skipped, the end of the gap.
+func (z Zone) Later(t span.Second, months, days int) span.Second {
+	clock := z.Clock(t)
+	d := (clock.Date.month() + month(months)).day(clock.Date.Day).AddDays(days)
+	return z.reaches(d.utc().Unix() + clock.Second)
+}
+
+// reaches is the first instant at which the local clock shows a time or, where it jumps over it, more; the time is written as if
+// it were UTC.
+func (z Zone) reaches(local int64) span.Second {
+	// Two days before, no zone's clock (offsets stay within 16 hours) has shown this time yet.
+	at := z.stretch(span.Second(local - 2*secondsPerDay))
 	for {
-		if start := max(at.from, span.Second(midnight-at.offset)); start < at.to {
+		if start := max(at.from, span.Second(local-at.offset)); start < at.to {
 			return start
 		}
 		at = z.stretch(at.to)
@@ -101,12 +140,20 @@ func (z Zone) StartOfDay(d Date) span.Second {
 // DateOf is the local date of the day that holds t. After a midnight that happens twice it stays on the new date, even
 // while the local clock shows the old one again.
 func (z Zone) DateOf(t span.Second) Date {
-	local := z.at(t)
-	d := Date{local.Year(), local.Month(), local.Day()}
-	for next := d.AddDays(1); z.StartOfDay(next) <= t; next = d.AddDays(1) {
-		d = next
-	}
+	d, _ := z.Day(t)
 	return d
+}
+
+// Day is the local date of the day that holds t, as DateOf, and the first instant after the day.
+func (z Zone) Day(t span.Second) (d Date, end span.Second) {
+	local := int64(t) + z.stretch(t).offset
+	midnight := local - mod(local, secondsPerDay)
+	for {
+		if end = z.reaches(midnight + secondsPerDay); end > t {
+			return dateOf(time.Unix(midnight, 0).UTC()), end
+		}
+		midnight += secondsPerDay
+	}
 }
 
 // hourOf is the local clock hour that holds t. A change of offset ends an hour, so a repeated local hour is a second
@@ -126,6 +173,21 @@ type stretch struct {
 
 // stretch is the longest run around t; changes of abbreviation alone do not end it.
 func (z Zone) stretch(t span.Second) stretch {
+	if z.near != nil {
+		i, found := slices.BinarySearchFunc(*z.near, t, func(s stretch, t span.Second) int {
+			switch {
+			case s.to <= t:
+				return -1
+			case s.from > t:
+				return 1
+			default:
+				return 0
+			}
+		})
+		if found {
+			return (*z.near)[i]
+		}
+	}
 	s := z.bounds(t)
 	for s.from != firstSecond {
 		before := z.bounds(s.from - 1)
@@ -134,6 +196,11 @@ func (z Zone) stretch(t span.Second) stretch {
 		}
 		s.from = before.from
 	}
+	return z.grown(s)
+}
+
+// grown adds what follows at the same offset.
+func (z Zone) grown(s stretch) stretch {
 	for s.to != span.Open {
 		after := z.bounds(s.to)
 		if after.offset != s.offset {
@@ -164,6 +231,8 @@ func (z Zone) bounds(t span.Second) stretch {
 // at is the local clock at t.
 func (z Zone) at(t span.Second) time.Time {
 	must.True(z.location != nil, "a zone that was never loaded was used")
-	must.True(firstSecond < t && t < endSecond, "instant %d lies outside the years 1 to 9999", int64(t))
+	if t <= firstSecond || t >= endSecond {
+		must.Never("instant %d lies outside the years 1 to 9999", int64(t))
+	}
 	return time.Unix(int64(t), 0).In(z.location)
 }

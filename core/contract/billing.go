@@ -17,8 +17,6 @@ func billingFields() []string {
 	return []string{"cycle", "anchor", "grace", "granularity", "minimum", "rounding", "month"}
 }
 
-func billingUnsupported() []string { return []string{"bill_by"} }
-
 // maxDurationSeconds bounds a duration: a longer one is a slip of the pen.
 const maxDurationSeconds = 366 * 24 * span.SecondsPerHour
 
@@ -32,7 +30,8 @@ func (r *reader) billing(n ast.Node) Billing {
 	if n == nil {
 		return b
 	}
-	s, ok := r.section(n, "billing", billingFields(), billingUnsupported())
+	known, unsupported := fields(billingFields(), billingClauses())
+	s, ok := r.section(n, "billing", known, unsupported)
 	if !ok {
 		return b
 	}
@@ -48,6 +47,7 @@ func (r *reader) billing(n ast.Node) Billing {
 	set(r, s, "rounding", "write half_away_from_zero", money.ParseRounding, func(v money.Rounding) { b.Rounding = v })
 	month := func(text string) (int, error) { return parseChoice(text, MonthRuleNames()) }
 	set(r, s, "month", "write actual", month, func(v int) { b.Month = MonthRule(v) })
+	clauses(r, s, billingClauses(), &b)
 	return b
 }
 

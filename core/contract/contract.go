@@ -15,14 +15,22 @@ const DefaultGraceSeconds = 3 * span.SecondsPerHour
 
 // Contract is one checked version of a contract. It is never changed after Parse.
 type Contract struct {
-	ID       string
-	Customer string
-	Currency money.Currency
-	Zone     calendar.Zone // of every local rule below
-	Term     span.Span     // To is span.Open for a contract without end
-	Billing  Billing
-	Rates    []Rate // in the order of the document, one per SKU
-	Source   []byte // the document: Parse reads it back to this contract
+	ID        string
+	Customer  string
+	Currency  money.Currency
+	Zone      calendar.Zone // of every local rule below
+	Term      span.Span     // To is span.Open for a contract without end
+	Billing   Billing
+	PriceBook string // the list prices for what Rates do not state, or ""
+	Rates     []Rate // in the order of the document, one per SKU
+	Schedule  *Schedule
+	Idle      *IdleRelief
+	Packages  []Package
+	Meters    []Meter
+	Bundles   []Bundle
+	Addons    []Addon
+	Spend     *Spend // that the customer commits to
+	Source    []byte // the document: Parse reads it back to this contract
 }
 
 // Billing is how usage becomes invoices.
@@ -33,6 +41,7 @@ type Billing struct {
 	GraceKnown         bool  // false: the provider's default holds; a stated 0 is 0 (case B90)
 	GranularitySeconds int64 // 1, 60 or 3600: a start's seconds round up to a multiple
 	MinimumSeconds     int64 // per start
+	Observed           bool  // only seconds with a sample bill
 	Rounding           money.Rounding
 	Month              MonthRule
 }
@@ -41,10 +50,15 @@ type Billing struct {
 // a refusal, never 1.
 type Rate struct {
 	SKU         string
-	OnDemand    Price
+	OnDemand    Price // Amount is nil when it is not stated: then the price book's holds, or the SKU is sold as spot only
 	Region      map[string]*big.Rat
 	ServiceTier map[string]*big.Rat
 	Dedicated   *big.Rat
+	Reserved    []Reservation // in the order of the document
+	Forward     []Forward     // in the order of the document
+	Spot        *Spot         // nil: not sold as spot
+	Cap         *Cap          // nil: no limit
+	Volume      *Volume       // nil: no tiers
 }
 
 // Price is an exact amount of the contract's currency per unit of one whole GPU.
@@ -58,9 +72,11 @@ func (c *Contract) Period(t span.Second) calendar.Period {
 	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, c.Term, c.Zone, t)
 }
 
-// Rate is the rate of a SKU, or false when the contract has none.
-func (c *Contract) Rate(sku string) (Rate, bool) {
-	for _, r := range c.Rates {
+// Rate is the rate of a SKU that the contract states, or false.
+func (c *Contract) Rate(sku string) (Rate, bool) { return rateOf(c.Rates, sku) }
+
+func rateOf(rates []Rate, sku string) (Rate, bool) {
+	for _, r := range rates {
 		if r.SKU == sku {
 			return r, true
 		}

@@ -148,7 +148,7 @@ customer: acme
 curency: CNY
 timezone: Asia/Shangai
 term: {from: 2026-01-01, to: 2026-01-01}
-schedule:
+sla:
   - {name: night}
 billing:
   anchor: 32
@@ -156,17 +156,17 @@ billing:
 rates:
   - sku: h100
     on_demand: 35.00
-    spot: {index: h100}
+    spot: {index: h100, max: 70%}
 `
 	_, err := contract.Parse("acme.yaml", []byte(broken))
 	want := "acme.yaml:1:1: `currency:` is missing; write an ISO 4217 code such as USD\n" +
 		"acme.yaml:3:1: unknown field \"curency\", did you mean currency?\n" +
 		"acme.yaml:4:11: timezone: unknown timezone \"Asia/Shangai\"; did you mean Asia/Shanghai?\n" +
-		"acme.yaml:6:1: schedule: `schedule:` is not supported by this version; remove it, or the bill would be wrong\n" +
+		"acme.yaml:6:1: sla: `sla:` is not supported by this version; remove it, or the bill would be wrong\n" +
 		"acme.yaml:9:11: billing.anchor: \"32\" is out of range for a monthly cycle; write a day of the month from 1 to 31\n" +
 		"acme.yaml:10:3: billing.anchor: the key is written twice; keep one of them\n" +
 		"acme.yaml:13:16: rates[0].on_demand: unit is missing; write 35.00/gpu-hour\n" +
-		"acme.yaml:14:5: rates[0].spot: `spot:` is not supported by this version; remove it, or the bill would be wrong"
+		"acme.yaml:14:30: rates[0].spot.max: \"70%\" does not say what it is a part of; write 70% of on_demand"
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -231,7 +231,14 @@ func TestRefusals(t *testing.T) {
 		{"granularity: minute", "granularity: day", `unknown value "day"; write one of second, minute, hour`},
 		{"rounding: half_even", "rounding: half_up", `unknown rounding "half_up"; write one of half_away_from_zero,`},
 		{"month: 730h", "month: 31d", `unknown value "31d"; write one of actual, 30d, 720h, 730h`},
-		{"month: 730h", "bill_by: observed", "`bill_by:` is not supported by this version; remove it, or the bill would be wrong"},
+		{"month: 730h", "bill_by: seen", `unknown value "seen"; write one of leased, observed`},
+		{"billing:", "idle_relief: {below: 5%, after: 15m}\nbilling:", "idle_relief: `off:` is missing; write 50%"},
+		{"billing:", "idle_relief: {below: 0%, after: 15m, off: 50%}\nbilling:", `idle_relief.below: "0%" is not a whole per cent from 1 to 100; write 5%`},
+		{"billing:", "idle_relief: {below: 5.5%, after: 15m, off: 50%}\nbilling:", `"5.5%" is not a whole per cent from 1 to 100`},
+		{"billing:", "idle_relief: {below: 5%, after: 25h, off: 50%}\nbilling:", `idle_relief.after: "25h" is longer than 24h; write at most that`},
+		{"billing:", "idle_relief: {below: 5%, after: 15m, off: 150%}\nbilling:", `idle_relief.off: "150%" is not from 0% to 100%; correct it`},
+		{"billing:", "idle_relief: {below: 5%, after: 15m, off: 50%, bridge: 61s}\nbilling:", `idle_relief.bridge: "61s" is longer than 60s`},
+		{"billing:", "idle_relief: {below: 5%, after: 15m, off: 50%, unknown: idle}\nbilling:", "is not supported by this version; write busy, and a bridge for short gaps"},
 		{"billing:", "tax: {}\nbilling:", "`tax:` is not supported by this version"},
 		{"customer: acme", "customer: ' acme'", "customer: the name begins or ends with a space"},
 		{"customer: acme", `customer: "a\nb"`, "the name holds control characters"},
@@ -239,7 +246,6 @@ func TestRefusals(t *testing.T) {
 		{"customer: acme", `customer: ""`, "a plain value is expected, not empty text"},
 		{"customer: acme", "customer: |\n  acme", "a plain value is expected, not a block of text"},
 		{"customer: acme", "customer: &a acme", "anchors, aliases and merge keys are not read"},
-		{"customer: acme", "customer: *a", "anchors, aliases and merge keys are not read"},
 		{"customer: acme", "<<: {a: b}", "anchors, aliases and merge keys are not read"},
 		{"customer: acme", "customer: !!str acme", "tags are not read"},
 		{"rates:\n", "rates: []\nx:\n", "rates: a list of rates is expected, not an empty one"},
@@ -267,6 +273,7 @@ func TestDocumentBounds(t *testing.T) {
 		"many keys":       {strings.Repeat("a: b\n", 50_000), "more than 4096 keys and list items"},
 		"many items":      {"a:\n" + strings.Repeat("- a\n", 50_000), "more than 4096 keys and list items"},
 		"bomb":            {"a: &a [x, x]\nb: &b [*a, *a]\n", "anchors, aliases and merge keys are not read"},
+		"alias":           {"a: *b\n", "anchors, aliases and merge keys are not read"},
 		"directive":       {"%YAML 1.1\n---\na: 1\n", "directives are not read"},
 	} {
 		_, err := contract.Parse("acme.yaml", []byte(c[0]))

@@ -17,17 +17,9 @@ import (
 // maxNameBytes bounds ids, SKUs, regions and tiers.
 const maxNameBytes = 200
 
-// Fields of each mapping, and the clauses of the language that this version refuses (design page 3). The schema in
-// schemas/contract.schema.json names the same fields.
+// Fields of each mapping; the clauses come to them. The schema in schemas/contract.schema.json names the same.
 func rootFields() []string {
-	return []string{"contract", "customer", "currency", "timezone", "term", "billing", "rates"}
-}
-
-func rootUnsupported() []string {
-	return []string{
-		"packages", "schedule", "idle_relief", "bundles", "meters", "addons", "commitment", "limits", "states",
-		"termination", "arrears", "sla", "renewal", "release_guard", "utilization_guarantee", "prepaid", "tax",
-	}
+	return []string{"contract", "customer", "currency", "timezone", "term", "billing", "price_book", "rates"}
 }
 
 func termFields() []string { return []string{"from", "to"} }
@@ -48,19 +40,18 @@ func ParseNode(file string, node ast.Node) (*Contract, error) {
 	if node == nil {
 		return nil, Errors{{File: file, Line: 1, Column: 1, Message: "the contract is empty"}}
 	}
-	source := node.String()
-	_, err := parse(file, node, nil)
-	if err != nil {
+	if _, err := parse(file, node, nil); err != nil {
 		return nil, err
 	}
 	// What the log will hold is the written-out source, so that is what is read.
-	return Parse(file, []byte(source))
+	return Parse(file, []byte(node.String()))
 }
 
 func parse(file string, node ast.Node, source []byte) (*Contract, error) {
-	r := &reader{file: file}
 	c := &Contract{Source: append([]byte(nil), source...)}
-	if s, ok := r.section(node, "", rootFields(), rootUnsupported()); ok {
+	r := &reader{file: file, contract: c}
+	known, unsupported := fields(rootFields(), rootClauses())
+	if s, ok := r.section(node, "", known, unsupported); ok {
 		r.root(s, c)
 	}
 	if len(r.errs) > 0 {
@@ -79,9 +70,15 @@ func (r *reader) root(s section, c *Contract) {
 		c.Term = r.term(n, zone, zoned)
 	}
 	c.Billing = r.billing(s.values["billing"])
-	if n, ok := r.required(s, "rates", "write at least one rate"); ok {
-		c.Rates = r.rates(n)
+	set(r, s, "price_book", "name the price book, such as list-cn", parseName, func(v string) { c.PriceBook = v })
+	if n, stated := s.values["rates"]; stated || c.PriceBook == "" {
+		if !stated {
+			r.failf(s.node, s.field, "write at least one rate, or name a price_book", "`rates:` is missing")
+		} else {
+			c.Rates = r.rates(n, rateClauses())
+		}
 	}
+	clauses(r, s, rootClauses(), c)
 }
 
 // parseName bounds a name and keeps it printable on one line; any script is welcome (case B143).

@@ -13,26 +13,24 @@ import (
 	"github.com/gpuhour/gpuhour/core/money"
 )
 
-func rateFields() []string {
-	return []string{"sku", "on_demand", "region", "service_tier", "dedicated"}
-}
+func rateFields() []string { return []string{"sku", "on_demand"} }
 
-func rateUnsupported() []string { return []string{"reserved", "spot", "forward", "cap", "volume"} }
-
-func (r *reader) rates(n ast.Node) []Rate {
+// rates reads a list of rates that may state the given clauses.
+func (r *reader) rates(n ast.Node, may []clause[Rate]) []Rate {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
 		r.failf(n, "rates", "write `- sku: h100-80g`", "a list of rates is expected, not %s", emptyOr(kind(n), ok))
 		return nil
 	}
 	var out []Rate
+	known, unsupported := fields(rateFields(), may)
 	for i, value := range list.Values {
 		field := fmt.Sprintf("rates[%d]", i)
-		s, ok := r.section(value, field, rateFields(), rateUnsupported())
+		s, ok := r.section(value, field, known, unsupported)
 		if !ok {
 			continue
 		}
-		rate := r.rate(s)
+		rate := r.rate(s, may)
 		if rate.SKU != "" && slices.ContainsFunc(out, func(o Rate) bool { return o.SKU == rate.SKU }) {
 			r.failf(s.values["sku"], join(field, "sku"), "keep one rate per SKU", "%q has a rate already", rate.SKU)
 		}
@@ -48,14 +46,24 @@ func emptyOr(kind string, list bool) string {
 	return kind
 }
 
-func (r *reader) rate(s section) Rate {
+func (r *reader) rate(s section, may []clause[Rate]) Rate {
 	var rate Rate
 	rate.SKU, _ = need(r, s, "sku", "name the SKU, such as h100-80g", parseName)
-	rate.OnDemand, _ = need(r, s, "on_demand", "write 35.00/gpu-hour", ParsePrice)
-	rate.Region = r.factors(s, "region", "cn-east")
-	rate.ServiceTier = r.factors(s, "service_tier", "t3")
-	set(r, s, "dedicated", "write 125%", parseFactor, func(f *big.Rat) { rate.Dedicated = f })
+	if s.values["on_demand"] != nil || s.values["spot"] == nil && r.contract.PriceBook == "" {
+		rate.OnDemand, _ = need(r, s, "on_demand", "write 35.00/gpu-hour", ParsePrice)
+	}
+	clauses(r, s, may, &rate)
 	return rate
+}
+
+func (r *reader) region(s section, rate *Rate) { rate.Region = r.factors(s, "region", "cn-east") }
+
+func (r *reader) serviceTier(s section, rate *Rate) {
+	rate.ServiceTier = r.factors(s, "service_tier", "t3")
+}
+
+func (r *reader) dedicated(s section, rate *Rate) {
+	set(r, s, "dedicated", "write 125%", parseFactor, func(f *big.Rat) { rate.Dedicated = f })
 }
 
 // factors reads a map of percentages; nil when it is absent. An empty map would refuse every lease, so it is an error.

@@ -14,8 +14,9 @@ import (
 // reader walks a tree and collects every error instead of stopping at the first. Its methods take the node's field name
 // for errors; those that return false have reported why.
 type reader struct {
-	file string
-	errs Errors
+	file     string
+	contract *Contract // what is read so far: currency, zone, term and billing stand before rates, rates before other clauses
+	errs     Errors
 }
 
 func (r *reader) fail(at *token.Token, field, message, remedy string) {

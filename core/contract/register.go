@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
 )
@@ -48,43 +49,81 @@ type statement struct {
 	err      error
 }
 
-// Register holds every contract and its versions: what was in force at an instant.
+// Register holds what was agreed, and what was stated of it: every contract and its versions, price books, readings of meters,
+// purchases. It answers what was in force at an instant.
 type Register struct {
 	agreements map[string]*agreement
 	customers  map[string][]*agreement // in order of contract id
 	versions   map[uint64]Version
-	last       uint64 // position of the last contract fact
+	books      books
+	readings   map[string]*readings  // by contract
+	purchases  map[string][]Purchase // by contract, in order of position
+	supplied   map[supplied]bool
+	last       uint64 // position of the last fact
+	lookback   span.Second
 }
 
 // NewRegister is an empty register.
 func NewRegister() *Register {
-	return &Register{agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{}}
+	return &Register{
+		agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{},
+		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{},
+		supplied: map[supplied]bool{},
+	}
 }
 
-// Changed tells whose leases a contract fact touches, and from when on.
+// Changed tells which contract's bills a fact can change, and from when on. Leases tells whether what is known of its leases'
+// seconds changes too.
 type Changed struct {
 	Contract, Customer string
 	From               span.Second
+	Leases             bool
 }
 
-// Apply takes a contract fact (signed, amended).
-func (r *Register) Apply(f fact.Fact) Changed {
+// Apply takes a fact that prices or charges stand on, and tells what it can change: of a price book, every contract that
+// refers to it. Other facts change nothing.
+func (r *Register) Apply(f fact.Fact) []Changed {
+	switch b := f.Body.(type) {
+	case *fact.ContractSigned, *fact.ContractAmended:
+		r.last = max(r.last, f.Seq)
+		return []Changed{r.applyContract(f)}
+	case *fact.PriceBookPublished:
+		r.last = max(r.last, f.Seq)
+		return r.applyBook(f, b)
+	case *fact.MeterRecorded:
+		r.last = max(r.last, f.Seq)
+		return []Changed{r.applyReading(f, b)}
+	case *fact.PackagePurchased:
+		r.last = max(r.last, f.Seq)
+		p := Purchase{Seq: f.Seq, Key: f.Key, PackagePurchased: b}
+		r.settle(&p)
+		r.purchases[b.Contract] = append(r.purchases[b.Contract], p)
+		return []Changed{{Contract: b.Contract, Customer: r.Customer(b.Contract), From: b.At, Leases: true}}
+	default:
+		return nil
+	}
+}
+
+func (r *Register) applyContract(f fact.Fact) Changed {
 	id := f.Body.Entity()
 	a := r.agreements[id]
 	if a == nil {
 		a = &agreement{id: id}
 		r.agreements[id] = a
 	}
-	r.last = max(r.last, f.Seq)
 	before := a.versions
 	a.statements = append(a.statements, readStatement(f))
 	slices.SortFunc(a.statements, func(x, y statement) int { return cmp.Compare(x.Seq, y.Seq) })
 	a.fold()
 	for _, v := range a.versions {
 		r.versions[v.Seq] = v
+		r.noteSupplies(v.Contract)
+		r.lookback = max(r.lookback, v.Contract.lookback())
 	}
 	r.index(a)
-	return Changed{Contract: id, Customer: a.customer, From: firstDifference(before, a.versions)}
+	r.settleAll(id)
+	r.judgeAll(id)
+	return Changed{Contract: id, Customer: a.customer, From: firstDifference(before, a.versions), Leases: true}
 }
 
 func readStatement(f fact.Fact) statement {
@@ -149,8 +188,12 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 		a.problem(s.Fact, a.customer, BadContract, s.err.Error(), b.Effective)
 		return
 	}
-	if what := unsupportedChange(a.versions[0].Contract, s.contract); what != "" {
+	if what := cmp.Or(unsupportedChange(a.versions[0].Contract, s.contract), meterChange(a.versions, s.contract), addonChange(a.versions, s.contract)); what != "" {
 		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
+		return
+	}
+	if name := clashingName(a.versions, s.contract); name != "" {
+		a.problem(s.Fact, a.customer, UnsupportedAmendment, "the name "+name+" of a forward was that of a package or reservation; choose another", b.Effective)
 		return
 	}
 	if b.Effective >= s.contract.Term.To { // it would never be in force, and still end what the version before it bills
@@ -249,17 +292,17 @@ func (a *agreement) inForce(at span.Second) (Version, bool) {
 // lease can change.
 func (r *Register) Edges(dst []span.Second, named, customer string, s span.Span) []span.Second {
 	if a := r.agreements[named]; named != "" && a != nil {
-		return a.edges(dst, s)
+		return r.edges(dst, a, s)
 	}
 	if named == "" {
 		for _, a := range r.customers[customer] {
-			dst = a.edges(dst, s)
+			dst = r.edges(dst, a, s)
 		}
 	}
 	return dst
 }
 
-func (a *agreement) edges(dst []span.Second, s span.Span) []span.Second {
+func (r *Register) edges(dst []span.Second, a *agreement, s span.Span) []span.Second {
 	add := func(at span.Second) {
 		if s.From < at && at < s.To {
 			dst = append(dst, at)
@@ -273,9 +316,15 @@ func (a *agreement) edges(dst []span.Second, s span.Span) []span.Second {
 			in.To = min(in.To, a.versions[i+1].From)
 		}
 		for at := in.From; at < in.To; {
-			at = min(v.Contract.Period(at).Span.To, v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(at).AddDays(1)))
+			_, day := v.Contract.Zone.Day(at)
+			if v.Contract.Billing.Cycle == calendar.Hourly { // every other period begins with a day
+				day = min(day, v.Contract.Period(at).Span.To)
+			}
+			at = day
 			add(at)
 		}
+		dst = v.Contract.Schedule.Edges(dst, v.Contract.Zone, in)
+		dst = r.bookEdges(dst, v.Contract, in)
 	}
 	return dst
 }
@@ -307,6 +356,9 @@ func (r *Register) Version(seq uint64) (Version, bool) {
 	return v, ok
 }
 
+// Lookback is how many seconds before a second may decide about its price, under any contract.
+func (r *Register) Lookback() span.Second { return r.lookback }
+
 // InForce is the version of a contract in force at an instant.
 func (r *Register) InForce(id string, at span.Second) (Version, bool) {
 	if a := r.agreements[id]; a != nil {
@@ -324,6 +376,14 @@ func (r *Register) Governing(id string, at span.Second) (Version, bool) {
 				return v, true
 			}
 		}
+	}
+	return Version{}, false
+}
+
+// Last is the last version of a contract.
+func (r *Register) Last(id string) (Version, bool) {
+	if a := r.agreements[id]; a != nil && len(a.versions) > 0 {
+		return a.versions[len(a.versions)-1], true
 	}
 	return Version{}, false
 }
@@ -356,13 +416,20 @@ func (r *Register) Before(seq uint64) *Register {
 		out.agreements[id] = a
 		out.index(a)
 	}
+	out.books = r.books.before(seq)
+	out.readingsBefore(r, seq)
+	for id, list := range r.purchases {
+		out.purchases[id] = slices.DeleteFunc(slices.Clone(list), func(x Purchase) bool { return x.Seq >= seq })
+		out.settleAll(id)
+	}
 	return out
 }
 
 // Problems lists the facts of a contract that could not be taken.
 func (r *Register) Problems(id string) []Problem {
+	var out []Problem
 	if a := r.agreements[id]; a != nil {
-		return a.problems
+		out = a.problems
 	}
-	return nil
+	return slices.Concat(out, r.purchaseProblems(id), r.readingProblems(id))
 }

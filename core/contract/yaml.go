@@ -91,3 +91,23 @@ func forbidden(tokens token.Tokens) (at *token.Token, message, remedy string) {
 	}
 	return nil, "", ""
 }
+
+// mendTimes makes texts of the items of a list that the parser takes for mappings: in a flow list inside a flow mapping it reads
+// 22:00 as a key and its value. YAML does so only where a space follows the colon.
+func mendTimes(items []ast.Node) {
+	for i, n := range items {
+		if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) == 1 {
+			n = m.Values[0]
+		}
+		pair, ok := n.(*ast.MappingValueNode)
+		if !ok || scalarText(pair.Key) == "" || scalarText(pair.Value) == "" {
+			continue
+		}
+		key, value := pair.Key.GetToken(), pair.Value.GetToken()
+		if value.Position.Offset == pair.Start.Position.Offset+1 {
+			text := *key
+			text.Type, text.Value = token.StringType, key.Value+":"+value.Value
+			items[i] = ast.String(&text)
+		}
+	}
+}

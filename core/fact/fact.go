@@ -12,25 +12,29 @@ type Type string
 
 // The closed list of facts (docs/format.md).
 const (
-	TypeClockDeclared     Type = "clock.declared.v1"
-	TypeTimeResumed       Type = "clock.resumed.v1"
-	TypeContractSigned    Type = "contract.signed.v1"
-	TypeContractAmended   Type = "contract.amended.v1"
-	TypeLeaseStarted      Type = "lease.started.v1"
-	TypeLeaseResized      Type = "lease.resized.v1"
-	TypeLeaseStateChanged Type = "lease.state_changed.v1"
-	TypeLeaseStopped      Type = "lease.stopped.v1"
-	TypeRefusalWaived     Type = "refusal.waived.v1"
-	TypeRefusalCarried    Type = "refusal.carried.v1"
-	TypeCustomerHalted    Type = "customer.halted.v1"
-	TypeCutRequested      Type = "cut.requested.v1"
-	TypeCutDone           Type = "cut.done.v1"
-	TypePeriodClosed      Type = "period.closed.v1"
-	TypeInvoiceIssued     Type = "invoice.issued.v1"
-	TypeInvoiceRecovered  Type = "invoice.recovered.v1"
-	TypeLogRecovered      Type = "log.recovered.v1"
-	TypeAlertRaised       Type = "alert.raised.v1"
-	TypeAlertResolved     Type = "alert.resolved.v1"
+	TypeClockDeclared      Type = "clock.declared.v1"
+	TypeTimeResumed        Type = "clock.resumed.v1"
+	TypeContractSigned     Type = "contract.signed.v1"
+	TypeContractAmended    Type = "contract.amended.v1"
+	TypeLeaseStarted       Type = "lease.started.v1"
+	TypeLeaseResized       Type = "lease.resized.v1"
+	TypeLeaseStateChanged  Type = "lease.state_changed.v1"
+	TypeLeaseStopped       Type = "lease.stopped.v1"
+	TypeRefusalWaived      Type = "refusal.waived.v1"
+	TypeRefusalCarried     Type = "refusal.carried.v1"
+	TypePriceBookPublished Type = "price_book.published.v1"
+	TypeSpotPriceChanged   Type = "spot.price_changed.v1"
+	TypeMeterRecorded      Type = "meter.recorded.v1"
+	TypePackagePurchased   Type = "package.purchased.v1"
+	TypeCustomerHalted     Type = "customer.halted.v1"
+	TypeCutRequested       Type = "cut.requested.v1"
+	TypeCutDone            Type = "cut.done.v1"
+	TypePeriodClosed       Type = "period.closed.v1"
+	TypeInvoiceIssued      Type = "invoice.issued.v1"
+	TypeInvoiceRecovered   Type = "invoice.recovered.v1"
+	TypeLogRecovered       Type = "log.recovered.v1"
+	TypeAlertRaised        Type = "alert.raised.v1"
+	TypeAlertResolved      Type = "alert.resolved.v1"
 )
 
 // Body is what a fact states. The types of this package are its only implementations.
@@ -76,7 +80,26 @@ func New(t Type) (Body, bool) {
 	case TypeLeaseStopped:
 		return new(LeaseStopped), true
 	default:
+		if b, ok := newPriced(t); ok {
+			return b, true
+		}
 		return newDecided(t)
+	}
+}
+
+// newPriced covers what prices and charges stand on besides contracts and leases.
+func newPriced(t Type) (Body, bool) {
+	switch t {
+	case TypePriceBookPublished:
+		return new(PriceBookPublished), true
+	case TypeSpotPriceChanged:
+		return new(SpotPriceChanged), true
+	case TypeMeterRecorded:
+		return new(MeterRecorded), true
+	case TypePackagePurchased:
+		return new(PackagePurchased), true
+	default:
+		return nil, false
 	}
 }
 

@@ -22,6 +22,10 @@ func samples() []Body {
 		&LeaseStopped{Lease: "l1", At: at, By: ByFault},
 		&RefusalWaived{Lease: "l1", From: at, To: at + 60, By: "ops-2", Note: "goodwill"},
 		&RefusalCarried{Contract: "c1", PeriodStart: at, By: "ops-2"},
+		&PriceBookPublished{Book: "list-cn", Effective: at, Document: "currency: CNY\n"},
+		&SpotPriceChanged{Index: "h100-80g", Region: "eu-1", At: at, Currency: "USD", Price: "1.2345/gpu-hour"},
+		&MeterRecorded{Contract: "c1", Meter: "egress", Resource: "bucket-7", At: at, Quantity: "12.5"},
+		&PackagePurchased{Contract: "c1", Package: "week", At: at, Count: 2},
 		&CustomerHalted{Customer: "acme", Reason: "assertion broken", Block: 12},
 		&CutRequested{Cut: "2026-03", At: at},
 		&CutDone{

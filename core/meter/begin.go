@@ -14,13 +14,15 @@ import (
 
 // work is one block between Begin and Finish.
 type work struct {
-	block    uint64
-	closing  bool            // minutes end with this block
-	late     *usage.Assembly // pieces of minutes that were closed before this block
-	touched  []occupancy.Touched
-	cuts     []*fact.CutRequested
-	refusals []Refusal
-	hours    []task
+	block   uint64
+	closing bool            // minutes end with this block
+	late    *usage.Assembly // pieces of minutes that were closed before this block
+	touched []occupancy.Touched
+	// regrouped are the spans of leases that facts changed, by the group that commitments cover together.
+	regrouped []regrouped
+	cuts      []*fact.CutRequested
+	refusals  []Refusal
+	hours     []task
 }
 
 // task is one unit hour to classify.
@@ -31,7 +33,9 @@ type task struct {
 
 // Begin takes a block in, in its order: usage, facts, time. It returns what Finish must be given.
 func (s *State) Begin(b Block) Needs {
-	must.True(b.At >= s.at, "block %d: time goes back from %v to %v", b.Seq, s.at, b.At)
+	if b.At < s.at {
+		must.Never("block %d: time goes back from %v to %v", b.Seq, s.at, b.At)
+	}
 	w := &work{block: b.Seq, late: usage.NewAssembly()}
 	s.work = w
 	s.takeUsage(b, w)
@@ -85,7 +89,7 @@ func (w *work) quarantine(q Quarantined) {
 // planHours lists what to classify: hours that closed with this block, from first on; classified hours that something
 // touched; and at a cut every open hour up to now.
 func (s *State) planHours(first span.Hour, w *work) {
-	p := plan{state: s, tasks: map[unitHour]bool{}}
+	p := plan{state: s}
 	if first < s.hoursThrough {
 		p.close(first)
 	}
@@ -93,23 +97,42 @@ func (s *State) planHours(first span.Hour, w *work) {
 	if len(w.cuts) > 0 {
 		p.cut()
 	}
-	for k, standing := range p.tasks {
-		w.hours = append(w.hours, task{UnitHour{s.unit(k.unit, k.hour), k.hour}, standing})
-	}
-	slices.SortFunc(w.hours, func(a, b task) int {
-		return cmp.Or(cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Unit.Device, b.Unit.Device), cmp.Compare(a.Unit.Lease, b.Unit.Lease))
-	})
+	w.hours = p.sorted()
+}
+
+func compareTasks(a, b task) int {
+	return cmp.Or(cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Unit.Device, b.Unit.Device), cmp.Compare(a.Unit.Lease, b.Unit.Lease))
 }
 
 // plan collects the hours to classify.
 type plan struct {
 	state *State
-	tasks map[unitHour]bool // to standing
+	tasks []task // in any order and repeated; without nodes
 }
 
-type unitHour struct {
-	unit occupancy.Unit
-	hour span.Hour
+func (p *plan) add(u occupancy.Unit, h span.Hour, standing bool) {
+	t := task{UnitHour{Unit{Device: u.Device, Lease: u.Lease}, h}, standing}
+	if n := len(p.tasks); n == 0 || p.tasks[n-1] != t { // a late device has many minutes in an hour
+		p.tasks = append(p.tasks, t)
+	}
+}
+
+// sorted lists each hour once, in order and with its node. Something may stand there when any reason to classify it says so.
+func (p *plan) sorted() []task {
+	slices.SortFunc(p.tasks, compareTasks)
+	out := p.tasks[:0]
+	for _, t := range p.tasks {
+		if n := len(out); n > 0 && out[n-1].UnitHour == t.UnitHour {
+			out[n-1].standing = out[n-1].standing || t.standing
+		} else {
+			out = append(out, t)
+		}
+	}
+	for i := range out {
+		u := &out[i].Unit
+		*u = p.state.unit(occupancy.Unit{Device: u.Device, Lease: u.Lease}, out[i].Hour)
+	}
+	return out
 }
 
 // close adds the hours from first that are over now, of every unit that was leased or sampled in them.
@@ -119,7 +142,7 @@ func (p *plan) close(first span.Hour) {
 		from, to := s.interest(u)
 		for h := max(first, from); h < min(s.hoursThrough, to); h++ {
 			if s.concerns(u, h) {
-				p.tasks[unitHour{u, h}] = h.Start() < s.cutAt
+				p.add(u, h, h.Start() < s.cutAt)
 			}
 		}
 	}
@@ -135,17 +158,19 @@ func (p *plan) close(first span.Hour) {
 
 // touch adds the classified hours that facts and late samples touch: those closed before this block, and open ones that
 // the last cut classified, since what it put may have to be taken back from a unit that is not leased any more. A late
-// sample at an hour's edge also touches its neighbour, whose inferred seconds it may change.
+// sample at an hour's edge also touches its neighbour, whose inferred seconds it may change, and what an idle run that it
+// breaks or makes reaches to.
 func (p *plan) touch(closed span.Hour, w *work) {
 	s := p.state
 	limit := max(closed.Start(), s.cutAt)
+	reach := s.classifier.contracts.Lookback()
 	add := func(u occupancy.Unit, in span.Span) {
-		in = in.Intersect(span.Span{From: 0, To: limit})
+		in = span.Span{From: in.From - reach, To: min(in.To, limit) + reach}.Intersect(span.Span{From: 0, To: limit})
 		for h := in.From.Hour(); h.Start() < in.To; h++ {
-			p.tasks[unitHour{u, h}] = true
+			p.add(u, h, true)
 		}
 	}
-	for _, t := range w.touched {
+	for _, t := range slices.Concat(w.touched, s.rerank(w, limit)) {
 		add(t.Unit, t.Span)
 	}
 	for _, k := range w.late.Keys() {
@@ -167,7 +192,7 @@ func (p *plan) cut() {
 	for h := s.hoursThrough; h.Start() < s.at; h++ {
 		for _, u := range units {
 			if s.concerns(u, h) {
-				p.tasks[unitHour{u, h}] = true
+				p.add(u, h, true)
 			}
 		}
 	}
@@ -185,13 +210,9 @@ func (s *State) unit(u occupancy.Unit, h span.Hour) Unit {
 // unitsFrom lists the units that may be leased or were sampled at or after an hour's start.
 func (s *State) unitsFrom(h span.Hour) []occupancy.Unit {
 	out := s.classifier.book.Live(h.Start())
-	known := make(map[string]bool, len(out))
-	for _, u := range out {
-		known[u.Device] = true
-	}
 	for u, m := range s.sampled {
-		if u.Device != "" && !known[u.Device] && m >= h.FirstMinute() {
-			out = append(out, occupancy.Unit{Device: u.Device})
+		if device := (occupancy.Unit{Device: u.Device}); u.Device != "" && m >= h.FirstMinute() && !s.classifier.book.IsLive(device) {
+			out = append(out, device)
 		}
 	}
 	return out
@@ -238,7 +259,8 @@ func (s *State) needs(w *work) Needs {
 			continue
 		}
 		first := t.Hour.FirstMinute()
-		n.Minutes = append(n.Minutes, MinuteRange{Device: t.Unit.Device, From: first - 1, To: first + 61})
+		from := (first.Start() - max(BridgeSeconds, s.classifier.contracts.Lookback())).Minute()
+		n.Minutes = append(slices.Grow(n.Minutes, 2), MinuteRange{Device: t.Unit.Device, From: from, To: first + 61})
 		node := UnitHour{Unit{Node: t.Unit.Node}, t.Hour}
 		if t.Unit.Node != "" && !nodes[node] {
 			nodes[node] = true

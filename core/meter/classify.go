@@ -21,9 +21,22 @@ const ReasonOverlap = "overlap"
 type classifier struct {
 	book      *occupancy.Book
 	contracts *contract.Register
+	spot      spotIndexes
 	unpriced  map[priceability]string // reason, "" when a price exists
 	tranches  []occupancy.Tranche     // scratch
 	edges     []span.Second           // scratch
+	cov       coverage                // scratch
+	relief    []relief                // of the unit hour at hand
+	held      []occupancy.Tranche     // scratch
+	within    span.Span               // of the unit hour at hand
+	// allocations are those of the block at hand; nil while one is worked out.
+	allocations map[allocationOf]*allocation
+	suppliers   []string      // scratch
+	parts       []part        // scratch
+	stretched   []stretch     // scratch
+	cells       []cell        // of the unit hour at hand
+	day         day           // that was asked for last
+	sink        func(Segment) // is given every segment, see State.Trace; nil else
 }
 
 // priceability is what decides whether a price exists: it does not depend on the instant within a version.
@@ -31,6 +44,7 @@ type priceability struct {
 	version                 uint64
 	sku, mode, region, tier string
 	dedicated               bool
+	conditions              price.Conditions
 }
 
 // AssertionFailed is a broken assertion of ours: the unit's hour stays as it stands, the failure is listed, and
@@ -38,8 +52,8 @@ type priceability struct {
 const AssertionFailed = "assertion_failed"
 
 // guarded classifies and turns a failed assertion into a refusal.
-func (c *classifier) guarded(uh UnitHour, within span.Span, cov *coverage, out map[Entry]Amounts) (d DeviceSeconds, failure *Refusal) {
-	f := must.Catch(func() { d = c.classify(uh, within, cov, out) })
+func (c *classifier) guarded(uh UnitHour, within span.Span, cov *coverage) (d DeviceSeconds, failure *Refusal) {
+	f := must.Catch(func() { d = c.classify(uh, within, cov) })
 	if f != nil {
 		failure = &Refusal{
 			ID: fmt.Sprintf("hour/%s%s/%d", uh.Unit.Device, uh.Unit.Lease, uh.Hour), Reason: AssertionFailed, Detail: f.Error(),
@@ -51,20 +65,27 @@ func (c *classifier) guarded(uh UnitHour, within span.Span, cov *coverage, out m
 
 // classify joins spans, contract edges and masks of one unit within part of an hour into ledger amounts and device
 // seconds. Every leased milli-second gets exactly one charge key; that is asserted.
-func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage, out map[Entry]Amounts) DeviceSeconds {
+func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage) DeviceSeconds {
 	unit := occupancy.Unit{Device: uh.Unit.Device, Lease: uh.Unit.Lease}
+	if c.within != within {
+		c.within = within
+		clear(c.allocations) // hours come one behind the other
+	}
 	c.tranches = c.book.On(c.tranches[:0], unit, within)
 	c.findEdges(within)
+	c.relief, c.cells = c.relief[:0], c.cells[:0]
 	var leased, keyed int64
 	for i := 1; i < len(c.edges); i++ {
-		keyed += c.segment(uh, span.Span{From: c.edges[i-1], To: c.edges[i]}, cov, out)
+		keyed += c.segment(uh, span.Span{From: c.edges[i-1], To: c.edges[i]}, cov)
 	}
 	for i := range c.tranches {
 		leased += c.tranches[i].Span.Intersect(within).Seconds() * c.tranches[i].Milli
 	}
-	must.True(leased == keyed, "unit %v hour %d: %d milli-seconds leased, %d keyed", unit, uh.Hour, leased, keyed)
+	if leased != keyed {
+		must.Never("unit %v hour %d: %d milli-seconds leased, %d keyed", unit, uh.Hour, leased, keyed)
+	}
 	for _, e := range c.book.Ended(unit, within) {
-		c.topUp(uh, e, out)
+		c.topUp(uh, e)
 	}
 	return c.deviceSeconds(within, cov)
 }
@@ -82,6 +103,8 @@ func (c *classifier) findEdges(within span.Span) {
 			}
 		}
 		c.edges = c.contracts.Edges(c.edges, tr.Lease.Started.Contract, tr.Lease.Started.Customer, in)
+		c.edges = c.spotEdges(c.edges, tr.Lease, in)
+		c.edges = c.supplyEdges(c.edges, tr, in)
 	}
 	slices.Sort(c.edges)
 	c.edges = slices.Compact(c.edges)
@@ -89,7 +112,7 @@ func (c *classifier) findEdges(within span.Span) {
 
 // segment keys a stretch in which nothing changes, giving the device out in order of tranche, and returns the
 // milli-seconds keyed.
-func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[Entry]Amounts) (keyed int64) {
+func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int64) {
 	room := int64(fact.WholeShareMilli)
 	var each Amounts // of one milli
 	for i := range c.tranches {
@@ -106,9 +129,17 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[En
 			room -= granted
 		}
 		key := c.keyAt(tr.Lease, s.From, s.From)
-		c.add(uh, tr.Lease, key, each.Times(granted), out)
-		c.add(uh, tr.Lease, overlapping(key, tr.Lease, s.From), each.Times(tr.Milli-granted), out)
-		keyed += each.Quantity * tr.Milli
+		for _, part := range c.supply(key, tr, s, granted) {
+			for _, st := range c.stretches(uh, part, tr.Lease, s, each, cov) {
+				c.add(uh, tr.Lease, st.key, st.each.Times(part.milli))
+				keyed += st.each.Quantity * part.milli
+			}
+			c.trace(uh, tr.Lease, part, s, cov)
+		}
+		refused := part{key: overlapping(key, tr.Lease, s.From), milli: tr.Milli - granted}
+		c.add(uh, tr.Lease, refused.key, each.Times(refused.milli))
+		c.trace(uh, tr.Lease, refused, s, cov)
+		keyed += each.Quantity * refused.milli
 	}
 	return keyed
 }
@@ -116,6 +147,7 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage, out map[En
 func overlapping(key ChargeKey, l *occupancy.Lease, at span.Second) ChargeKey {
 	if key.Standing == Priced {
 		key.Standing, key.Reason = refusedOr(l, at), ReasonOverlap
+		key.Window, key.SpotPrice = "", "" // it has no price
 	}
 	return key
 }
@@ -139,14 +171,43 @@ func (c *classifier) keyAt(l *occupancy.Lease, at, second span.Second) ChargeKey
 	v, reason := c.contracts.Resolve(st.Contract, st.Customer, at)
 	if reason == "" {
 		k.Contract, k.Version = v.Contract.ID, v.Seq
-		k.PeriodStart = v.Contract.Period(at).Span.From
-		k.LocalDay = dayNumber(v.Contract.Zone.DateOf(at))
-		reason = c.unpriceable(v, k, at)
+		d := c.dayOf(v.Contract, at)
+		k.PeriodStart, k.LocalDay = d.period, d.number
+		if terms := spotOf(v, l); terms != nil {
+			if reclaimedFree(terms, l, second) {
+				k.Standing, k.Reason = Free, ReasonReclaimedFree
+				return k
+			}
+			k.SpotPrice = c.spot.at(place{terms.Index, st.Region}, terms.At(st.At, second), v.Contract.Currency)
+		}
+		k.Book = c.contracts.BookAt(v.Contract, at)
+		if reason = c.unpriceable(v, k, at); reason == "" {
+			k.Window, reason = v.Contract.Schedule.At(k.PricingMode, v.Contract.Zone, second)
+		}
 	}
 	if reason != "" {
-		k.Standing, k.Reason = refusedOr(l, second), reason
+		k.Standing, k.Reason, k.SpotPrice, k.Book = refusedOr(l, second), reason, "", 0
 	}
 	return k
+}
+
+// day is a local day of a contract, or the part of it that lies in one period.
+type day struct {
+	contract *contract.Contract
+	within   span.Span
+	period   span.Second // the billing period's first second
+	number   int32       // yyyymmdd
+}
+
+// dayOf is the local day and period of an instant. One day holds for many hours, so the last one is kept.
+func (c *classifier) dayOf(of *contract.Contract, at span.Second) day {
+	if c.day.contract != of || !c.day.within.Contains(at) {
+		date, end := of.Zone.Day(at)
+		period := of.Period(at).Span
+		within := span.Span{From: of.Zone.StartOfDay(date), To: end}.Intersect(period)
+		c.day = day{of, within, period.From, dayNumber(date)}
+	}
+	return c.day
 }
 
 // dayNumber writes a date as yyyymmdd.
@@ -160,10 +221,10 @@ func (k ChargeKey) Day() calendar.Date {
 
 // unpriceable is why no price exists, or "".
 func (c *classifier) unpriceable(v contract.Version, k ChargeKey, at span.Second) string {
-	p := priceability{v.Seq, k.SKU, k.PricingMode, k.Region, k.ServiceTier, k.Dedicated}
+	p := priceability{v.Seq, k.SKU, k.PricingMode, k.Region, k.ServiceTier, k.Dedicated, k.Conditions}
 	reason, known := c.unpriced[p]
 	if !known {
-		if _, refusal := price.Unit(v.Contract, Condition(k, at)); refusal != nil {
+		if _, refusal := price.Unit(Terms(c.contracts, v, k), Condition(k, at)); refusal != nil {
 			reason = string(refusal.Reason)
 		}
 		c.unpriced[p] = reason
@@ -171,16 +232,23 @@ func (c *classifier) unpriceable(v contract.Version, k ChargeKey, at span.Second
 	return reason
 }
 
+// Terms are what prices a key: the version it names and the price book.
+func Terms(contracts *contract.Register, v contract.Version, k ChargeKey) price.Terms {
+	return price.Terms{Contract: v.Contract, Book: contracts.Book(k.Book)}
+}
+
 // Condition is the part of a charge key that prices look at; at is an instant in the key's local day.
 func Condition(k ChargeKey, at span.Second) price.Condition {
-	return price.Condition{SKU: k.SKU, PricingMode: k.PricingMode, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated, At: at}
+	return price.Condition{
+		SKU: k.SKU, PricingMode: k.PricingMode, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated, Conditions: k.Conditions, At: at,
+	}
 }
 
 // topUp adds what minimum and granularity charge beyond the elapsed seconds of a start: once, at the conditions of
 // its last second, in the version and period of the stop; none when the provider or a fault ended it, and no
 // minimum for a restart after a fault (page 3b, Starts). A part of the device that was refused in the last second is
 // refused here too: nobody pays for what another holds.
-func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart, out map[Entry]Amounts) {
+func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 	if e.Start.EndedBy == fact.ByProvider || e.Start.EndedBy == fact.ByFault {
 		return
 	}
@@ -199,35 +267,37 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart, out map[Entry]Am
 	}
 	key := c.keyAt(e.Lease, stop, last)
 	key.Kind = TopUp
-	refused := min(c.refused(uh.Unit, e.Lease, last), e.Milli)
-	c.add(uh, e.Lease, key, Amounts{Quantity: (billable - elapsed) * (e.Milli - refused)}, out)
-	c.add(uh, e.Lease, overlapping(key, e.Lease, last), Amounts{Quantity: (billable - elapsed) * refused}, out)
+	refused := c.refused(uh.Unit, e, last)
+	for _, p := range []part{{key: key, milli: e.Milli - refused}, {key: overlapping(key, e.Lease, last), milli: refused}} {
+		a := Amounts{Quantity: (billable - elapsed) * p.milli}
+		c.add(uh, e.Lease, p.key, a)
+		c.keep(Segment{Lease: e.Lease.ID, Device: uh.Unit.Device, Span: e.Start.Span, Milli: p.milli, Key: p.key, Amounts: a})
+	}
 }
 
-// refused is the part of a unit that a lease holds at a second and that was given to others before, in milli.
-func (c *classifier) refused(u Unit, l *occupancy.Lease, at span.Second) (milli int64) {
-	room := int64(fact.WholeShareMilli)
+// refused is the part of what an ended start held of a unit in its last second that was given to others before, in milli. A start
+// without length holds no second: it comes behind those that hold the second of its instant and began before it.
+func (c *classifier) refused(u Unit, e occupancy.EndedStart, last span.Second) (milli int64) {
+	if u.Device == "" {
+		return 0
+	}
+	room, empty := int64(fact.WholeShareMilli), e.Start.Span.Empty()
 	for i := range c.tranches {
 		tr := &c.tranches[i]
-		if u.Device == "" || !tr.Span.Contains(at) {
+		later := tr.Began == e.Start.Span.From && tr.Seq > e.Start.Seq
+		if !tr.Span.Contains(last) || empty && (later || tr.Lease == e.Lease) {
 			continue
 		}
 		granted := min(tr.Milli, room)
 		room -= granted
-		if tr.Lease == l {
+		if tr.Lease == e.Lease {
 			milli += tr.Milli - granted
 		}
 	}
-	return milli
-}
-
-// add puts an amount under its entry.
-func (c *classifier) add(uh UnitHour, l *occupancy.Lease, key ChargeKey, a Amounts, out map[Entry]Amounts) {
-	if a.IsZero() {
-		return
+	if empty {
+		return max(0, e.Milli-room)
 	}
-	e := Entry{Lease: l.ID, Device: uh.Unit.Device, Hour: uh.Hour, Key: key}
-	out[e] = out[e].Plus(a)
+	return min(milli, e.Milli)
 }
 
 // deviceSeconds counts what samples say against what is leased, whoever leases it.

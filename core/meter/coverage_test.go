@@ -9,6 +9,16 @@ import (
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
+// samplesOf are the minutes of device A, whose node never speaks.
+func samplesOf(minutes map[span.Minute]*usage.Minute) *samples {
+	x := newSamples()
+	for m, minute := range minutes {
+		x.turn(deviceHour{"A", m.Hour()})
+		x.hour[m-m.Hour().FirstMinute()] = *minute
+	}
+	return &x
+}
+
 // TestCoverageAgainstSeconds draws runs and gaps around an hour's edges and counts any part of it by a plain loop.
 func TestCoverageAgainstSeconds(t *testing.T) {
 	hour := midnight.Hour()
@@ -29,12 +39,7 @@ func TestCoverageAgainstSeconds(t *testing.T) {
 			}
 			at += span.Second(rapid.SampledFrom([]int64{1, 9, 10, 11, 19, 20, 21, 22, 70, 800}).Draw(t, "gap"))
 		}
-		c := cover("A", hour, func(device string, m span.Minute) *usage.Minute {
-			if device == "" {
-				return nil
-			}
-			return minutes[m]
-		})
+		c := new(coverage).cover(Unit{Device: "A"}, hour, samplesOf(minutes))
 		from := hour.Start() + span.Second(rapid.Int64Range(0, 3600).Draw(t, "from"))
 		part := span.Span{From: from, To: from + span.Second(rapid.Int64Range(0, int64(hour.End()-from)).Draw(t, "length"))}
 		want := Amounts{Quantity: part.Seconds()}
@@ -79,12 +84,7 @@ func TestBridge(t *testing.T) {
 			bit := span.Bit(int(at - at.Minute().Start()))
 			m.Add(run%10, 1, bit, bit, []byte{50})
 		}
-		c := cover("A", hour, func(device string, m span.Minute) *usage.Minute {
-			if device == "" {
-				return nil
-			}
-			return minutes[m]
-		})
+		c := new(coverage).cover(Unit{Device: "A"}, hour, samplesOf(minutes))
 		diff(t, Amounts{3600, 2, tt.inferred, 3598 - tt.inferred}, c.of(hour.Span()))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/price"
 )
 
 // Digest runs over the ledger as it grows: SHA-256 of the digest before and every row of the block in its order. Two
@@ -23,6 +24,10 @@ func (o *Outcome) Digest(before fact.Hash) fact.Hash {
 		b = appendText(b, d.Lease, d.Device, k.Customer, k.Contract, k.SKU, k.PricingMode, k.Region, k.ServiceTier, string(k.Kind), string(k.Standing), k.Reason)
 		b = appendNumbers(b, int64(d.Hour), int64(k.Version), int64(k.PeriodStart), int64(k.LocalDay), boolNumber(k.Dedicated),
 			d.Quantity, d.Measured, d.Inferred, d.Missing)
+		if c := k.Conditions; c != (price.Conditions{}) { // a log from before there were conditions keeps its digests
+			b = appendText(b, c.Window, c.Commitment, c.SpotPrice)
+			b = appendNumbers(b, boolNumber(c.Idle), int64(c.Book))
+		}
 	}
 	for i := range o.Devices {
 		d := &o.Devices[i]

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/occupancy"
+	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
@@ -20,15 +21,16 @@ func (s *State) Finish(r Reads) Outcome {
 	s.work = nil
 	out := Outcome{Block: w.block}
 	out.Rows = s.closeMinutes(w, r.Rows)
-	view := s.view(w, r.Rows, out.Rows)
+	seen := s.samples(w, r.Rows, out.Rows)
 	standing := index(r)
+	clear(s.classifier.allocations) // facts may have changed since they were worked out
 	for _, t := range w.hours {
 		// An open hour outside a cut is there because a cut may have classified it. After a restart it is not known which cut
 		// did: the ledger tells, so that a restart gives the same rows.
 		if old := standing[hourOf(t.Unit.Device, t.Unit.Lease, t.Hour)]; t.Hour >= s.hoursThrough && len(w.cuts) == 0 && !old.any() {
 			continue
 		}
-		s.classifyTask(t, view, standing, &out)
+		s.classifyTask(t, seen, standing, &out)
 	}
 	for _, cut := range w.cuts {
 		out.Cuts = append(out.Cuts, s.AnswerCut(cut.Cut, w.block))
@@ -52,13 +54,17 @@ func (s *State) closeMinutes(w *work, stored []usage.Row) []usage.Row {
 		}
 		rows = s.open.CloseBefore(s.minutesThrough)
 	}
+	late := w.late.Keys()
 	standing := map[usage.Key][]usage.Row{}
-	for _, r := range stored {
-		if k := (usage.Key{Node: r.Node, Device: r.Device, Minute: r.Minute}); w.late.Holds(k) {
-			standing[k] = append(standing[k], r)
+	if len(late) > 0 {
+		for i := range stored {
+			r := &stored[i]
+			if k := (usage.Key{Node: r.Node, Device: r.Device, Minute: r.Minute}); w.late.Holds(k) {
+				standing[k] = append(standing[k], *r)
+			}
 		}
 	}
-	for _, k := range w.late.Keys() {
+	for _, k := range late {
 		w.conflicts(w.late.Conflicts(k, standing[k]))
 		rows = append(rows, w.late.Rows(k, standing[k])...)
 	}
@@ -79,48 +85,26 @@ func (w *work) conflicts(list []usage.Conflict) {
 	}
 }
 
-// view merges stored rows, new rows and open pieces into minutes. It is the only way samples reach an hour. Open pieces
+// samples merges stored rows, new rows and open pieces into minutes. It is the only way samples reach an hour. Open pieces
 // count only where an hour reaches into open minutes, as at a cut: most blocks leave them alone.
-func (s *State) view(w *work, stored, fresh []usage.Row) func(node string) minuteView {
-	type key struct {
-		node, device string
-		minute       span.Minute
-	}
-	minutes := map[key]*usage.Minute{}
-	add := func(r *usage.Row) {
-		k := key{device: r.Device, minute: r.Minute}
-		if r.Device == "" {
-			k.node = r.Node
-		}
-		m := minutes[k]
-		if m == nil {
-			m = &usage.Minute{}
-			minutes[k] = m
-		}
-		m.AddRow(r)
-	}
+func (s *State) samples(w *work, stored, fresh []usage.Row) *samples {
+	x := &s.seen
+	x.reset()
 	for i := range stored {
-		add(&stored[i])
+		x.add(&stored[i])
 	}
 	for i := range fresh {
-		add(&fresh[i])
+		x.add(&fresh[i])
 	}
 	if n := len(w.hours); n > 0 && w.hours[n-1].Hour.FirstMinute()+60 >= s.minutesThrough {
 		for _, k := range s.open.Keys() {
 			rows := s.open.Rows(k, nil)
 			for i := range rows {
-				add(&rows[i])
+				x.add(&rows[i])
 			}
 		}
 	}
-	return func(node string) minuteView {
-		return func(device string, m span.Minute) *usage.Minute {
-			if device == "" {
-				return minutes[key{node: node, minute: m}]
-			}
-			return minutes[key{device: device, minute: m}]
-		}
-	}
+	return x
 }
 
 // hourKey names a unit's hour in the reads; lease is empty for a device.
@@ -162,6 +146,9 @@ func (s *standing) any() bool {
 
 // index sorts the reads by unit and hour.
 func index(r Reads) map[hourKey]*standing {
+	if len(r.Ledger)+len(r.Devices) == 0 {
+		return nil
+	}
 	out := map[hourKey]*standing{}
 	at := func(k hourKey) *standing {
 		if out[k] == nil {
@@ -179,40 +166,45 @@ func index(r Reads) map[hourKey]*standing {
 }
 
 // classifyTask appends the differences between what the hour now gives and what stands.
-func (s *State) classifyTask(t task, view func(node string) minuteView, stands map[hourKey]*standing, out *Outcome) {
+func (s *State) classifyTask(t task, seen *samples, stands map[hourKey]*standing, out *Outcome) {
 	within := t.Hour.Span()
 	within.To = min(within.To, s.at)
 	var cov *coverage
 	if t.Unit.Device != "" {
-		cov = cover(t.Unit.Device, t.Hour, view(t.Unit.Node))
+		cov = s.classifier.cov.cover(t.Unit, t.Hour, seen)
 	}
-	now := map[Entry]Amounts{}
-	seconds, failure := s.classifier.guarded(t.UnitHour, within, cov, now)
+	seconds, failure := s.classifier.guarded(t.UnitHour, within, cov)
 	if failure != nil {
 		out.Refusals = append(out.Refusals, *failure)
 		return
 	}
-	devices := map[DeviceEntry]DeviceSeconds{}
-	if seconds != (DeviceSeconds{}) {
-		devices[DeviceEntry{Node: t.Unit.Node, Device: t.Unit.Device, Hour: t.Hour}] = seconds
-	}
+	node := DeviceEntry{Node: t.Unit.Node, Device: t.Unit.Device, Hour: t.Hour}
+	cells := s.classifier.cells
 	if old := stands[hourOf(t.Unit.Device, t.Unit.Lease, t.Hour)]; t.standing && old != nil {
 		for e, a := range old.ledger {
-			now[e] = now[e].Minus(a)
+			cells = append(cells, cell{e, Amounts{}.Minus(a)})
 		}
 		for e, a := range old.devices {
-			devices[e] = devices[e].Minus(a)
+			if e == node {
+				seconds = seconds.Minus(a)
+			} else {
+				out.addDevice(e, DeviceSeconds{}.Minus(a))
+			}
+		}
+		s.classifier.cells = cells
+	}
+	out.Ledger = slices.Grow(out.Ledger, len(cells))
+	for _, x := range summed(cells) {
+		if !x.IsZero() {
+			out.Ledger = append(out.Ledger, Difference{Entry: x.Entry, Block: out.Block, Amounts: x.Amounts})
 		}
 	}
-	for e, a := range now {
-		if !a.IsZero() {
-			out.Ledger = append(out.Ledger, Difference{Entry: e, Block: out.Block, Amounts: a})
-		}
-	}
-	for e, a := range devices {
-		if a != (DeviceSeconds{}) {
-			out.Devices = append(out.Devices, DeviceDifference{DeviceEntry: e, Block: out.Block, DeviceSeconds: a})
-		}
+	out.addDevice(node, seconds)
+}
+
+func (o *Outcome) addDevice(e DeviceEntry, a DeviceSeconds) {
+	if a != (DeviceSeconds{}) {
+		o.Devices = append(o.Devices, DeviceDifference{DeviceEntry: e, Block: o.Block, DeviceSeconds: a})
 	}
 }
 
@@ -313,13 +305,13 @@ func sortOutcome(o *Outcome) {
 	slices.SortFunc(o.Rows, func(a, b usage.Row) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Run, b.Run))
 	})
-	slices.SortFunc(o.Ledger, func(a, b Difference) int { return compareEntries(a.Entry, b.Entry) })
+	slices.SortFunc(o.Ledger, func(a, b Difference) int { return compareEntries(&a.Entry, &b.Entry) })
 	slices.SortFunc(o.Devices, func(a, b DeviceDifference) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Node, b.Node))
 	})
 }
 
-func compareEntries(a, b Entry) int {
+func compareEntries(a, b *Entry) int {
 	return cmp.Or(cmp.Compare(a.Hour, b.Hour), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Lease, b.Lease), CompareKeys(a.Key, b.Key))
 }
 
@@ -329,7 +321,7 @@ func CompareKeys(a, b ChargeKey) int {
 		cmp.Compare(a.Customer, b.Customer), cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.PeriodStart, b.PeriodStart),
 		cmp.Compare(a.SKU, b.SKU), cmp.Compare(a.Region, b.Region), cmp.Compare(a.ServiceTier, b.ServiceTier), compareBools(a.Dedicated, b.Dedicated),
 		cmp.Compare(a.PricingMode, b.PricingMode), cmp.Compare(a.Standing, b.Standing), cmp.Compare(a.Reason, b.Reason),
-		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.LocalDay, b.LocalDay), cmp.Compare(a.Version, b.Version),
+		price.CompareConditions(a.Conditions, b.Conditions), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.LocalDay, b.LocalDay), cmp.Compare(a.Version, b.Version),
 	)
 }
 

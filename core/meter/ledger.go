@@ -2,6 +2,7 @@ package meter
 
 import (
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
@@ -18,12 +19,17 @@ const (
 // Standing of a quantity: whether it can be billed.
 type Standing string
 
-// Every leased milli-second has exactly one standing: leased = priced + waived + refused.
+// Every leased milli-second has exactly one standing, so that leased is the sum of them.
 const (
-	Priced  Standing = "priced"
-	Waived  Standing = "waived"
-	Refused Standing = "refused"
+	Priced     Standing = "priced"
+	Waived     Standing = "waived"
+	Refused    Standing = "refused"
+	Free       Standing = "free"       // the contract gives it away: a reclaim soon after the start
+	Unobserved Standing = "unobserved" // nobody saw it, and the contract bills only what was seen
 )
+
+// Unbilled lists the standings of time that is shown and not billed.
+func Unbilled() []Standing { return []Standing{Refused, Waived, Free, Unobserved} }
 
 // ChargeKey is everything that can change a price or a line. Two seconds with one key are billed alike.
 type ChargeKey struct {
@@ -39,7 +45,8 @@ type ChargeKey struct {
 	Dedicated   bool
 	Kind        Kind
 	Standing    Standing
-	Reason      string // why it is refused or waived, from the closed list of reasons
+	Reason      string // why it is not billed, from the closed list of reasons
+	price.Conditions
 }
 
 // Amounts are what the ledger sums, in milli-GPU-seconds. For leased time

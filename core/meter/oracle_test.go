@@ -1,6 +1,8 @@
 package meter
 
 import (
+	"strings"
+
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/occupancy"
@@ -13,26 +15,40 @@ import (
 type oracle struct {
 	book      *occupancy.Book
 	contracts *contract.Register
+	ticks     []fact.Fact
 	runs      map[string]map[span.Second]uint64 // by device: the run that measured the second
 	busy      map[string]map[span.Second]uint8
 	spoken    map[string]map[span.Second]bool // by node
 	ledger    map[Entry]Amounts
 	devices   map[DeviceEntry]DeviceSeconds
+	committed bool // some document has commitments
+	purchases []*fact.PackagePurchased
+	coverings map[span.Second]map[chunk]*covering
 }
 
 func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 	o := &oracle{
-		occupancy.NewBook(), contract.NewRegister(),
+		occupancy.NewBook(), contract.NewRegister(), nil,
 		map[string]map[span.Second]uint64{},
 		map[string]map[span.Second]uint8{},
 		map[string]map[span.Second]bool{},
 		map[Entry]Amounts{},
 		map[DeviceEntry]DeviceSeconds{},
+		false, nil,
+		map[span.Second]map[chunk]*covering{},
 	}
 	for _, f := range facts {
-		switch f.Body.(type) {
-		case *fact.ContractSigned, *fact.ContractAmended:
+		switch b := f.Body.(type) {
+		case *fact.ContractSigned:
 			o.contracts.Apply(f)
+			o.committed = o.committed || strings.Contains(b.Document, "quantity: ")
+		case *fact.ContractAmended:
+			o.contracts.Apply(f)
+			o.committed = o.committed || strings.Contains(b.Document, "quantity: ")
+		case *fact.PackagePurchased:
+			o.purchases = append(o.purchases, b)
+		case *fact.SpotPriceChanged:
+			o.ticks = append(o.ticks, f)
 		case *fact.CutRequested:
 		default:
 			o.book.Apply(f)
@@ -92,6 +108,9 @@ func (o *oracle) inferred(device string, at span.Second) bool {
 func (o *oracle) second(u occupancy.Unit, at span.Second) {
 	held := o.book.On(nil, u, span.Span{From: at, To: at + 1})
 	_, seen := o.runs[u.Device][at]
+	if len(held) == 0 && !seen {
+		return
+	}
 	inferred := !seen && o.inferred(u.Device, at)
 	if u.Device != "" {
 		d := DeviceEntry{o.book.Node(u, at.Hour().End()), u.Device, at.Hour()}
@@ -101,7 +120,7 @@ func (o *oracle) second(u occupancy.Unit, at span.Second) {
 			s.SeenLeased++
 		case seen:
 			s.SeenUnleased++
-			if o.busy[u.Device][at] > LeakBusyPercent {
+			if busy := o.busy[u.Device][at]; busy != usage.BusyUnknown && busy > LeakBusyPercent {
 				s.Leak++
 			}
 		case len(held) > 0 && o.spoken[d.Node][at] && !inferred:
@@ -122,20 +141,75 @@ func (o *oracle) second(u occupancy.Unit, at span.Second) {
 	}
 	room := int64(1000)
 	for _, tr := range held {
-		var parts [2]Amounts // granted, refused
-		for range tr.Milli / 100 {
-			i := 0
-			if room -= 100; room < 0 && u.Device != "" {
-				i = 1
-			}
-			parts[i] = parts[i].Plus(each)
+		type partOf struct {
+			by      *covering
+			refused bool
 		}
-		for i, a := range parts {
-			if !a.IsZero() {
-				o.add(u, tr.Lease, o.key(tr.Lease, at, at, Leased, i == 1), at.Hour(), a)
+		parts := map[partOf]Amounts{}
+		for n := range int(tr.Milli / 100) {
+			room -= 100
+			of := partOf{o.covered(tr, n, at), room < 0 && u.Device != ""}
+			parts[of] = parts[of].Plus(each)
+		}
+		for of, a := range parts {
+			k := o.key(tr.Lease, at, at, Leased, of.refused)
+			if of.by != nil {
+				k = o.coveredKey(k, of.by, tr.Lease, at)
 			}
+			k = o.sampled(u, tr.Lease, at, seen, k)
+			k.Idle = k.Idle && (of.by == nil || of.by.forward)
+			o.add(u, tr.Lease, k, at.Hour(), a)
 		}
 	}
+}
+
+// sampled adds to a key what samples decide of the second.
+func (o *oracle) sampled(u occupancy.Unit, l *occupancy.Lease, at span.Second, seen bool, k ChargeKey) ChargeKey {
+	v, ok := o.contracts.Version(k.Version)
+	if !ok || k.Standing != Priced {
+		return k
+	}
+	if v.Contract.Billing.Observed && !seen {
+		k.Standing, k.Reason = Unobserved, ReasonNotSeen
+		return k
+	}
+	if rule := v.Contract.Idle; rule != nil && u.Device != "" {
+		k.Idle = true
+		for back := int64(0); back <= rule.AfterSeconds && k.Idle; back++ {
+			k.Idle = o.inIdleRun(u, l, at-span.Second(back), rule)
+		}
+	}
+	return k
+}
+
+// inIdleRun tells whether a second is idle, or lies in a gap of unknown ones between two that are.
+func (o *oracle) inIdleRun(u occupancy.Unit, l *occupancy.Lease, at span.Second, rule *contract.IdleRelief) bool {
+	const idle, busy, unknown = 'i', 'b', 'u' // busy too when the lease does not hold the device
+	state := func(at span.Second) rune {
+		own, others := false, false
+		for _, tr := range o.book.On(nil, u, span.Span{From: at, To: at + 1}) {
+			own, others = own || tr.Lease == l, others || tr.Lease != l
+		}
+		value, seen := o.busy[u.Device][at]
+		switch {
+		case !own:
+			return busy
+		case others || !seen || value == usage.BusyUnknown:
+			return unknown
+		case int64(value) < rule.BelowPercent:
+			return idle
+		default:
+			return busy
+		}
+	}
+	before, after := at, at
+	for state(before) == unknown && at-before <= span.Second(rule.BridgeSeconds) {
+		before--
+	}
+	for state(after) == unknown && after-at <= span.Second(rule.BridgeSeconds) {
+		after++
+	}
+	return state(before) == idle && state(after) == idle && max(0, after-before-1) <= span.Second(rule.BridgeSeconds)
 }
 
 func (o *oracle) add(u occupancy.Unit, l *occupancy.Lease, k ChargeKey, h span.Hour, a Amounts) {
@@ -154,8 +228,16 @@ func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, over
 		d := v.Contract.Zone.DateOf(at)
 		k.Contract, k.Version, k.PeriodStart = v.Contract.ID, v.Seq, v.Contract.Period(at).Span.From
 		k.LocalDay = int32(d.Year*10000 + int(d.Month)*100 + d.Day)
-		if _, refusal := price.Unit(v.Contract, Condition(k, at)); refusal != nil {
+		if o.free(l, v, second) {
+			k.Standing, k.Reason = Free, ReasonReclaimedFree
+			return k
+		}
+		k.SpotPrice = o.spotPrice(l, v, second)
+		if _, refusal := price.Unit(price.Terms{Contract: v.Contract}, Condition(k, at)); refusal != nil {
 			reason = string(refusal.Reason)
+		}
+		if reason == "" {
+			k.Window, reason = v.Contract.Schedule.At(k.PricingMode, v.Contract.Zone, second)
 		}
 	}
 	if reason == "" && overlapped {
@@ -164,7 +246,7 @@ func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, over
 	if reason == "" {
 		return k
 	}
-	k.Standing, k.Reason = Refused, reason
+	k.Standing, k.Reason, k.SpotPrice, k.Window = Refused, reason, "", ""
 	for _, w := range l.Waivers {
 		if w.Contains(second) {
 			k.Standing = Waived

@@ -36,7 +36,8 @@ type State struct {
 	sampledFrom    map[Unit]span.Minute // first minute seen whose hour is not classified yet
 	nodes          map[string]string    // the node a device was sampled on last
 	classifier     classifier
-	work           *work // the block between Begin and Finish
+	seen           samples // of the block at hand
+	work           *work   // the block between Begin and Finish
 }
 
 // NewState is the rater before the first block.
@@ -47,8 +48,10 @@ func NewState() *State {
 		problems: map[string][]Refusal{},
 		open:     usage.NewAssembly(),
 		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{}, nodes: map[string]string{},
+		seen: newSamples(),
 		classifier: classifier{
-			book: occupancy.NewBook(), contracts: contract.NewRegister(), unpriced: map[priceability]string{},
+			book: occupancy.NewBook(), contracts: contract.NewRegister(), spot: newSpotIndexes(), unpriced: map[priceability]string{},
+			allocations: map[allocationOf]*allocation{},
 		},
 	}
 }
@@ -141,20 +144,36 @@ func (s *State) recallCut(f fact.Fact, open map[string]bool) {
 func (s *State) takeFact(f fact.Fact, w *work) {
 	switch b := f.Body.(type) {
 	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
+		before := reclaimed(s.classifier.book.Lease(f.Body.Entity()))
 		touched := s.classifier.book.Apply(f)
 		s.leaseProblems(f.Body.Entity(), w)
 		if w != nil {
 			w.touched = append(w.touched, touched...)
+			w.regroup(s.classifier.book.Lease(f.Body.Entity()), touched)
 		}
-	case *fact.ContractSigned, *fact.ContractAmended:
-		changed := s.classifier.contracts.Apply(f)
-		s.contractProblems(changed.Contract, w)
-		if w != nil {
-			s.touchLeases(changed, w)
-		}
+		lease := s.classifier.book.Lease(f.Body.Entity())
+		s.classifier.spot.list(lease)
+		s.touchReclaim(lease, before, w)
+	case *fact.PriceBookPublished:
+		s.touchContracts(f, w)
+		s.replaceProblems("book/"+b.Book, refusalsOf(s.classifier.contracts.BookProblems(b.Book)), w)
+	case *fact.ContractSigned, *fact.ContractAmended, *fact.MeterRecorded, *fact.PackagePurchased:
+		s.touchContracts(f, w)
+	case *fact.SpotPriceChanged:
+		s.takeTick(f, b, w)
 	case *fact.CutRequested:
 		if w != nil {
 			w.cuts = append(w.cuts, b)
+		}
+	}
+}
+
+// touchContracts takes a fact that prices stand on, and touches what it can change.
+func (s *State) touchContracts(f fact.Fact, w *work) {
+	for _, changed := range s.classifier.contracts.Apply(f) {
+		s.replaceProblems("contract/"+changed.Contract, refusalsOf(s.classifier.contracts.Problems(changed.Contract)), w)
+		if changed.Leases && w != nil {
+			s.touchLeases(changed, w)
 		}
 	}
 }
@@ -182,12 +201,12 @@ func (s *State) leaseProblems(id string, w *work) {
 	s.replaceProblems("lease/"+id, now, w)
 }
 
-func (s *State) contractProblems(id string, w *work) {
-	var now []Refusal
-	for _, p := range s.classifier.contracts.Problems(id) {
-		now = append(now, Refusal{ID: p.Key, Reason: p.Reason, Detail: p.Detail, Customer: p.Customer, At: p.At})
+func refusalsOf(problems []contract.Problem) []Refusal {
+	var out []Refusal
+	for _, p := range problems {
+		out = append(out, Refusal{ID: p.Key, Reason: p.Reason, Detail: p.Detail, Customer: p.Customer, At: p.At})
 	}
-	s.replaceProblems("contract/"+id, now, w)
+	return out
 }
 
 // replaceProblems emits what was raised and what went since the subject's last fact.

@@ -110,7 +110,7 @@ currency: INR
 timezone: Asia/Kolkata
 term: {from: 2026-01-01, to: 2027-01-01}
 billing: {cycle: %s%s}
-rates: [{sku: h100, on_demand: %s/gpu-hour, region: {in: 100%%}}]
+rates: [{sku: h100, on_demand: %s/gpu-hour, region: {in: 100%%}, spot: {index: h100, max: 90%% of on_demand}}]
 `, id, cycle, billing, price)
 }
 
@@ -190,13 +190,25 @@ func drawDevices(t *rapid.T) []fact.Share {
 	return out
 }
 
+// drawClauses are those of a contract that decide about seconds.
+func drawClauses(t *rapid.T) string {
+	return rapid.SampledFrom([]string{
+		"", "",
+		"idle_relief: {below: 5%, after: 30s, off: 50%}\n",
+		"idle_relief: {below: 60%, after: 2m, off: 50%, bridge: 10s}\n",
+		"idle_relief: {below: 5%, after: 15m, off: 100%, bridge: 30s}\n",
+		"idle_relief: {below: 5%, after: 0, off: 20%, bridge: 60s}\n",
+	}).Draw(t, "clauses")
+}
+
 // drawFacts are contracts, leases and waivers in order of position.
 func drawFacts(t *rapid.T) []fact.Fact {
-	billing := rapid.SampledFrom([]string{"", ", minimum: 90s", ", granularity: minute", ", granularity: hour, minimum: 60s"}).Draw(t, "billing")
+	billing := rapid.SampledFrom([]string{"", "", ", bill_by: observed", ", minimum: 90s", ", granularity: minute", ", granularity: hour, minimum: 60s"}).Draw(t, "billing")
 	cycle := rapid.SampledFrom([]string{"hourly", "daily", "monthly"}).Draw(t, "cycle")
-	bodies := []fact.Body{signed("c1", document("c1", cycle, billing, "3.60"))}
+	bodies := []fact.Body{signed("c1", drawCommitments(t, drawSpot(t, document("c1", cycle, billing, "3.60")))+drawClauses(t)+drawSchedule(t))}
 	if rapid.Bool().Draw(t, "amended") {
 		text := document("c1", cycle, rapid.SampledFrom([]string{"", ", minimum: 300s"}).Draw(t, "amended billing"), "7.20")
+		text = drawCommitments(t, drawSpot(t, text)) + drawClauses(t) + drawSchedule(t)
 		bodies = append(bodies, &fact.ContractAmended{Contract: "c1", Effective: drawInstant(t, "effective"), Document: text})
 	}
 	if rapid.IntRange(0, 3).Draw(t, "second contract") == 0 {
@@ -206,7 +218,8 @@ func drawFacts(t *rapid.T) []fact.Fact {
 		id := fmt.Sprint("L", i)
 		b := lease(id, drawInstant(t, "start"), drawDevices(t)...)
 		b.Contract = rapid.SampledFrom([]string{"c1", "c1", "", "missing"}).Draw(t, "contract")
-		b.Region = rapid.SampledFrom([]string{"in", "in", "elsewhere"}).Draw(t, "region")
+		b.Region = rapid.SampledFrom([]string{"in", "in", "out", "elsewhere"}).Draw(t, "region")
+		b.PricingMode = rapid.SampledFrom([]string{"on_demand", "on_demand", "spot"}).Draw(t, "mode")
 		bodies = append(bodies, b)
 		for range rapid.IntRange(0, 4).Draw(t, "changes") {
 			at := b.At + span.Second(rapid.Int64Range(-5, 1500).Draw(t, "after"))
@@ -228,14 +241,23 @@ func drawFacts(t *rapid.T) []fact.Fact {
 			}
 		}
 	}
+	bodies = append(bodies, drawTicks(t)...)
+	bodies = append(bodies, drawPurchases(t)...)
 	first := bodies[0]
 	rest := rapid.Permutation(bodies[1:]).Draw(t, "order")
 	return numbered(1, append([]fact.Body{first}, rest...)...)
 }
 
+// drawBusy is what devices say of their utilisation, by run and minute: two nodes that name one run say the same.
+func drawBusy(t *rapid.T) func(run uint64, m span.Minute) uint8 {
+	values := rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, 4, 50, usage.BusyUnknown}), 5, 5).Draw(t, "busy")
+	return func(run uint64, m span.Minute) uint8 { return values[(uint64(m)+run)%5] }
+}
+
 // drawBatches are two nodes' words, of up to two runs each, with gaps around the length that is inferred.
 func drawBatches(t *rapid.T) []usage.Batch {
 	var out []usage.Batch
+	busy := drawBusy(t)
 	for _, node := range []string{"n1", "n2"} {
 		at := worldFrom + span.Second(rapid.Int64Range(0, 1800).Draw(t, "from"))
 		for run := uint64(1); run <= uint64(rapid.IntRange(0, 2).Draw(t, "runs")); run++ {
@@ -245,7 +267,7 @@ func drawBatches(t *rapid.T) []usage.Batch {
 				for _, b := range batches(node, run, seq, span.Span{From: at, To: min(to, worldTo)}, 0) {
 					for _, d := range rapid.SampledFrom([][]string{{"A"}, {"B"}, {"A", "B"}}).Draw(t, "answered") {
 						if (d == "A") == (node == "n1") || d == "B" && run == 2 {
-							b.Blocks = append(b.Blocks, seen(d, b.Spoken&^span.SecondMask(rapid.SampledFrom([]uint64{0, 0, 6, 1 << 40}).Draw(t, "missed")), 50*uint8(run-1)))
+							b.Blocks = append(b.Blocks, seen(d, b.Spoken&^span.SecondMask(rapid.SampledFrom([]uint64{0, 0, 6, 1 << 40}).Draw(t, "missed")), busy(run, b.Minute)))
 						}
 					}
 					out = append(out, b)

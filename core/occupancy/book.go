@@ -17,15 +17,17 @@ type Lease struct {
 	Problems []Problem
 	Waivers  []span.Span // refused time that was given away
 	facts    []fact.Fact
-	units    []Unit // in which the book holds it
+	units    []Unit    // in which the book holds it
+	held     span.Span // the smallest that holds its tranches: where groups find it
 }
 
-// Book holds every lease, by lease and by unit.
+// Book holds every lease, by lease, by unit and by group.
 type Book struct {
 	leases map[string]*Lease
 	units  map[Unit][]holder // in order of (span.From, lease id)
 	live   map[Unit]bool     // units with something that is not over, see Live
 	nodes  map[string][]Unit // devices that a lease ever placed on the node
+	groups groups
 }
 
 // holder is what one lease holds of one unit.
@@ -39,7 +41,7 @@ type holder struct {
 
 // NewBook is an empty book.
 func NewBook() *Book {
-	return &Book{leases: map[string]*Lease{}, units: map[Unit][]holder{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}}
+	return &Book{leases: map[string]*Lease{}, units: map[Unit][]holder{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}, groups: groups{}}
 }
 
 // Touched is a unit and the span in which what is held of it, or can be billed of it, changed.
@@ -115,6 +117,7 @@ func (b *Book) place(l *Lease) {
 	}
 	l.units = l.units[:0]
 	held := map[Unit]*holder{}
+	var whole span.Span // the smallest that holds all tranches
 	in := func(u Unit) *holder {
 		if held[u] == nil {
 			held[u] = &holder{lease: l, span: span.Span{From: span.Open}}
@@ -126,6 +129,10 @@ func (b *Book) place(l *Lease) {
 		h := in(tr.Unit)
 		h.tranches = append(h.tranches, tr)
 		h.reach(tr.Span)
+		if whole.Empty() {
+			whole = tr.Span
+		}
+		whole = span.Span{From: min(whole.From, tr.Span.From), To: max(whole.To, tr.Span.To)}
 		if tr.Node != "" && !slices.Contains(b.nodes[tr.Node], tr.Unit) {
 			b.nodes[tr.Node] = append(b.nodes[tr.Node], tr.Unit)
 		}
@@ -137,6 +144,8 @@ func (b *Book) place(l *Lease) {
 			h.reach(second(s.LastSecond()))
 		}
 	}
+	b.groups.move(l, l.held, whole)
+	l.held = whole
 	for _, u := range l.units {
 		h := *held[u]
 		at, _ := slices.BinarySearchFunc(b.units[u], h, func(a, c holder) int {
@@ -276,6 +285,9 @@ func (b *Book) Live(from span.Second) []Unit {
 	return out
 }
 
+// IsLive tells whether Live listed the unit last, or a fact brought it back since.
+func (b *Book) IsLive(u Unit) bool { return b.live[u] }
+
 // differences lists the units and spans in which two versions of a lease's tranches differ. Of a tranche that only
 // moved its end, the moved part is touched.
 func differences(before, after []Tranche) []Touched {
@@ -318,7 +330,7 @@ func startDifferences(before, after []Start) []Touched {
 }
 
 func (s *Start) equal(o *Start) bool {
-	return s.Span == o.Span && s.EndedBy == o.EndedBy && s.AfterFault == o.AfterFault && slices.Equal(s.Last, o.Last)
+	return s.Span == o.Span && s.Seq == o.Seq && s.EndedBy == o.EndedBy && s.AfterFault == o.AfterFault && slices.Equal(s.Last, o.Last)
 }
 
 // touch appends the start's last second on every unit it held; nothing while it is open.

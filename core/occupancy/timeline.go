@@ -29,6 +29,7 @@ type Tranche struct {
 // Start is one start of a lease, for minimum and granularity: from entering running to leaving it.
 type Start struct {
 	Span    span.Span // To is span.Open while it runs
+	Seq     uint64    // position of the fact that began it
 	EndedBy fact.EndedBy
 	// AfterFault: the start before this one ended by a fault, so this one has no minimum (page 3b, Starts).
 	AfterFault bool
@@ -164,7 +165,7 @@ func (t *timeline) change(f fact.Fact, b *fact.LeaseStateChanged) {
 // begin opens a start and the tranches of what is held.
 func (t *timeline) begin(at span.Second, seq uint64) {
 	after := len(t.starts) > 0 && t.starts[len(t.starts)-1].EndedBy == fact.ByFault
-	t.starts = append(t.starts, Start{Span: span.Span{From: at, To: span.Open}, AfterFault: after})
+	t.starts = append(t.starts, Start{Span: span.Span{From: at, To: span.Open}, Seq: seq, AfterFault: after})
 	t.running = true
 	held := t.holding
 	t.holding = nil

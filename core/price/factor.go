@@ -7,8 +7,18 @@ import (
 	"github.com/gpuhour/gpuhour/core/money"
 )
 
-// multiply applies a factor, exactly. The line's price is its own, so it changes in place.
+// set replaces the price.
+func (l *line) set(name, text string, perMilliGPUSecond *big.Rat) {
+	l.price = perMilliGPUSecond
+	l.applied = append(l.applied, Applied{Name: name, Text: text})
+}
+
+// multiply applies a factor, exactly. The line's price is its own, so it changes in place. A SKU that is sold as spot only has no
+// price to multiply.
 func (l *line) multiply(name, text string, factor *big.Rat) {
+	if l.price == nil {
+		return
+	}
 	l.price.Mul(l.price, factor)
 	l.applied = append(l.applied, Applied{Name: name, Text: text, Factor: new(big.Rat).Set(factor)})
 }

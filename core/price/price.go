@@ -9,8 +9,11 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// OnDemand is the only pricing mode of this version.
-const OnDemand = "on_demand"
+// Pricing modes that a lease states.
+const (
+	OnDemand = "on_demand"
+	Spot     = "spot"
+)
 
 // milliPerGPU is how many milli make a whole GPU.
 const milliPerGPU = 1000
@@ -22,7 +25,22 @@ type Condition struct {
 	Region      string
 	ServiceTier string
 	Dedicated   bool
-	At          span.Second // an instant inside, for the lengths of months and years
+	Conditions
+	At span.Second // an instant inside, for the lengths of months and years
+}
+
+// Terms are what a condition is priced by.
+type Terms struct {
+	Contract *contract.Contract
+	Book     *contract.Book // the price book that the condition names, or nil
+	Tiered   *Tiered        // replaces the on-demand price, or nil
+}
+
+// Tiered is a price per GPU-hour that volume tiers give in place of the SKU's own (design page 3b, Volume tiers). A contract
+// does not cap list prices that its tiers state.
+type Tiered struct {
+	PerGPUHour *big.Rat
+	Text       string // as the bill shows it
 }
 
 // Reason says why a condition has no price. The list is closed.
@@ -35,6 +53,7 @@ const (
 	NoRate          Reason = "no_rate"
 	NoRegion        Reason = "no_region"
 	NoServiceTier   Reason = "no_service_tier"
+	NoSpotPrice     Reason = "no_spot_price"
 )
 
 // Refusal is usage that cannot be priced. It is data: it shows as unbilled and blocks the close until resolved or waived.
@@ -72,27 +91,58 @@ func (u UnitPrice) String() string {
 type line struct {
 	price   *big.Rat // per milli-GPU-second, nil until a step sets it
 	applied []Applied
+	max     *line // of a spot price, nil without a limit
+}
+
+// bookText says what the price book has to do with a price that is missing.
+func (t Terms) bookText() string {
+	switch {
+	case t.Contract.PriceBook == "":
+		return ""
+	case t.Book == nil:
+		return fmt.Sprintf(", and no price book %q is in force", t.Contract.PriceBook)
+	case t.Book.Currency != t.Contract.Currency:
+		return fmt.Sprintf(", and price book %q lists in %s, not in %s", t.Book.Name, t.Book.Currency, t.Contract.Currency)
+	default:
+		return fmt.Sprintf(", nor has price book %q", t.Book.Name)
+	}
+}
+
+// query is one condition, what prices it, and the contract's rate of its SKU.
+type query struct {
+	Terms
+	Condition
+	rate contract.Rate
 }
 
 // step is one part of the pipeline. It may set the price or multiply it, or refuse.
-type step func(c *contract.Contract, rate contract.Rate, cond Condition, l *line) *Refusal
+type step func(q *query, l *line) *Refusal
 
 // steps stand in the order of design page 3b, Order of prices: the price of (SKU, mode), then the factors, which
 // multiply exactly.
-func steps() []step { return []step{onDemand, region, serviceTier, dedicated} }
+func steps() []step {
+	return []step{
+		onDemand, listCap, // (1) the price of (SKU, mode)
+		region, serviceTier, dedicated, // (2)
+		covered, spot, spotMax, // (3)
+		window, spotMax, finalCap, // (4)
+		idle, // (5)
+	}
+}
 
-// Unit prices one condition under a contract.
-func Unit(c *contract.Contract, cond Condition) (UnitPrice, *Refusal) {
+// Unit prices one condition.
+func Unit(t Terms, cond Condition) (UnitPrice, *Refusal) {
+	c := t.Contract
 	if !c.Term.Contains(cond.At) {
 		return UnitPrice{}, refuse(OutsideTerm, "%s lies outside the term %s of contract %s", cond.At, c.Term, c.ID)
 	}
-	rate, ok := c.Rate(cond.SKU)
+	rate, ok := c.RateFrom(t.Book, cond.SKU)
 	if !ok {
-		return UnitPrice{}, refuse(NoRate, "contract %s has no rate for SKU %q", c.ID, cond.SKU)
+		return UnitPrice{}, refuse(NoRate, "contract %s has no rate for SKU %q%s", c.ID, cond.SKU, t.bookText())
 	}
-	var l line
+	q, l := query{t, cond, rate}, line{}
 	for _, apply := range steps() {
-		if refusal := apply(c, rate, cond, &l); refusal != nil {
+		if refusal := apply(&q, &l); refusal != nil {
 			return UnitPrice{}, refusal
 		}
 	}

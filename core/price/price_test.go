@@ -46,7 +46,7 @@ func unit(t testing.TB, c *contract.Contract, cond price.Condition) price.UnitPr
 	if cond.At == 0 {
 		cond.At = at(t, "2026-06-15T12:00:00Z")
 	}
-	u, refusal := price.Unit(c, cond)
+	u, refusal := price.Unit(price.Terms{Contract: c}, cond)
 	if refusal != nil {
 		t.Fatalf("refused: %+v", refusal)
 	}
@@ -155,12 +155,12 @@ func TestRefusals(t *testing.T) {
 		{func(c *price.Condition) { c.Region = "cn-north" }, price.Refusal{Reason: price.NoRegion, Detail: `the rate has no region "cn-north"; it has ["cn-east" "cn-west"]`}},
 		{func(c *price.Condition) { c.Region = "" }, price.Refusal{Reason: price.NoRegion, Detail: `the rate has no region ""; it has ["cn-east" "cn-west"]`}},
 		{func(c *price.Condition) { c.ServiceTier = "t5" }, price.Refusal{Reason: price.NoServiceTier, Detail: `the rate has no service_tier "t5"; it has ["t3" "t4"]`}},
-		{func(c *price.Condition) { c.PricingMode = "spot" }, price.Refusal{Reason: price.UnsupportedMode, Detail: `pricing mode "spot" is not supported by this version`}},
+		{func(c *price.Condition) { c.PricingMode = "burst" }, price.Refusal{Reason: price.UnsupportedMode, Detail: `pricing mode "burst" is not supported by this version`}},
 		{func(c *price.Condition) { c.At = 0 }, price.Refusal{Reason: price.OutsideTerm, Detail: "1970-01-01T00:00:00Z lies outside the term [2026-01-15T05:00:00Z, open) of contract c1"}},
 	} {
 		cond := good
 		r.change(&cond)
-		u, refusal := price.Unit(c, cond)
+		u, refusal := price.Unit(price.Terms{Contract: c}, cond)
 		if refusal == nil {
 			t.Errorf("%+v costs %s", cond, u)
 			continue

@@ -1,8 +1,6 @@
 package price
 
-import "github.com/gpuhour/gpuhour/core/contract"
-
 // region multiplies by the factor of where the GPU stands.
-func region(_ *contract.Contract, rate contract.Rate, cond Condition, l *line) *Refusal {
-	return l.factorOf("region", rate.Region, cond.Region, NoRegion)
+func region(q *query, l *line) *Refusal {
+	return l.factorOf("region", q.rate.Region, q.Region, NoRegion)
 }

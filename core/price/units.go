@@ -12,9 +12,9 @@ const (
 	secondsPerDay  = 24 * secondsPerHour
 )
 
-// unitSeconds is how many seconds a price's unit lasts at an instant (design page 3b, Units). A day is 86,400 seconds and
+// UnitSeconds is how many seconds a price's unit lasts at an instant (design page 3b, Units). A day is 86,400 seconds and
 // a week seven of them whatever the clocks do; only months and years follow the calendar.
-func unitSeconds(c *contract.Contract, unit contract.Unit, at span.Second) int64 {
+func UnitSeconds(c *contract.Contract, unit contract.Unit, at span.Second) int64 {
 	switch unit {
 	case contract.GPUSecond:
 		return 1
@@ -29,7 +29,7 @@ func unitSeconds(c *contract.Contract, unit contract.Unit, at span.Second) int64
 	case contract.GPUMonth:
 		return monthSeconds(c, at)
 	case contract.GPUYear:
-		return yearSeconds(c, at)
+		return year(c, at).Seconds()
 	}
 	must.Never("unit %d is not in the closed list", unit)
 	return 0
@@ -47,18 +47,48 @@ func monthSeconds(c *contract.Contract, at span.Second) int64 {
 		return 730 * secondsPerHour
 	case contract.MonthActual:
 	}
-	if c.Billing.Cycle == calendar.Monthly {
-		return c.Period(at).Full.Seconds()
-	}
-	return calendar.PeriodAt(calendar.Monthly, 1, c.Term, c.Zone, at).Full.Seconds()
+	return month(c, at).Seconds()
 }
 
-// yearSeconds is the anchored year of a yearly price: the yearly billing period, else the year from one anniversary of
+// month is the whole billing period if the cycle is monthly, else the local calendar month.
+func month(c *contract.Contract, at span.Second) span.Span {
+	if c.Billing.Cycle == calendar.Monthly {
+		return c.Period(at).Full
+	}
+	return calendar.PeriodAt(calendar.Monthly, 1, c.Term, c.Zone, at).Full
+}
+
+// year is the anchored year of a yearly price: the yearly billing period, else the year from one anniversary of
 // the term's start to the next.
-func yearSeconds(c *contract.Contract, at span.Second) int64 {
+func year(c *contract.Contract, at span.Second) span.Span {
 	if c.Billing.Cycle == calendar.Yearly {
-		return c.Period(at).Full.Seconds()
+		return c.Period(at).Full
 	}
 	anniversary := c.Zone.DateOf(c.Term.From).Day
-	return calendar.PeriodAt(calendar.Yearly, anniversary, c.Term, c.Zone, at).Full.Seconds()
+	return calendar.PeriodAt(calendar.Yearly, anniversary, c.Term, c.Zone, at).Full
+}
+
+// SameUnits tells whether every unit lasts as long at b as at a, as in one month and one year: then a condition that has a price at a
+// has the same price at b.
+func SameUnits(c *contract.Contract, a, b span.Second) bool {
+	return c.Term.Contains(b) && month(c, a).Contains(b) && year(c, a).Contains(b)
+}
+
+// UnitDays is how many local days the unit of a fee holds around an instant. A fixed fee is whole per unit (page 3b, Units), so a
+// month costs the same whatever its length, and a part of it by local days; the contract's month rule is for prices by time.
+func UnitDays(c *contract.Contract, unit contract.Unit, at span.Second) int {
+	var whole span.Span
+	switch unit {
+	case contract.GPUMonth:
+		whole = month(c, at)
+	case contract.GPUYear:
+		whole = year(c, at)
+	case contract.GPUWeek:
+		return 7
+	case contract.GPUDay:
+		return 1
+	case contract.GPUSecond, contract.GPUMinute, contract.GPUHour:
+		must.Never("a fee per %s has no days", unit)
+	}
+	return calendar.DaysBetween(c.Zone.DateOf(whole.From), c.Zone.DateOf(whole.To))
 }

@@ -55,8 +55,7 @@ func NewAuditor(o Options) *Auditor {
 // Take replays the log's next block.
 func (a *Auditor) Take(b meter.Block) error {
 	p := a.player
-	out := p.state.Finish(p.ledger.read(p.state.Begin(b)))
-	p.ledger.put(&out)
+	out := p.take(b)
 	a.digest = out.Digest(a.digest)
 	a.report.Blocks++
 	a.report.Batches += len(b.Usage)

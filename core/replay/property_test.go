@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/gpuhour/gpuhour/core/calendar"
-	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/scenario"
+	"github.com/gpuhour/gpuhour/core/slow"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -54,161 +55,169 @@ func same(t *rapid.T, what string, want, got *replay.Result) {
 	}
 }
 
-// What is known by a cut decides, not the order in which it came, how often, or in how many batches.
-func TestOrderRepetitionAndBatchesDoNotMatter(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, shape{late: day, batch: 60})
-		want := run(t, w.log)
-		pick := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).IntN
-		same(t, "disorder", want, run(t, scenario.Disorder(w.log, cuts(want), pick)))
-		w.measure(rapid.SampledFrom([]int64{1, 7, 10, 60}).Draw(t, "batch"))
-		same(t, "batches", want, run(t, w.log))
-	})
+// periods are those of a deal from its term's start to a little after the last fact.
+func (w *world) periods(d *deal) []period {
+	var out []period
+	c := d.versions[0]
+	for at := c.Term.From; c.Term.Contains(at) && at <= min(w.last+day, w.log.Until-1); {
+		p := c.Period(at).Span
+		out = append(out, period{d.id, p})
+		at = p.To
+	}
+	return out
 }
 
-// More ticks change no invoice.
-func TestMoreBlocksDoNotMatter(t *testing.T) {
+// The two raters agree on every period, to the exact amount of every line, and on the standing and coverage of every leased
+// second; and what was billed so far is the slow rater's statement, rounded amount by rounded amount, whatever came late.
+func TestRatersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, shape{late: day, batch: 60})
-		want := run(t, w.log)
-		at := w.from - day
-		for at < w.log.Until {
-			at += span.Second(rapid.Int64Range(1, day/2).Draw(t, "step"))
-			w.log.Stops = append(w.log.Stops, at)
+		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day})
+		r, slowly := run(t, w.log), slowly(w.log)
+		if why := slowly.Unable(); len(why) > 0 {
+			t.Fatalf("beyond the slow rater: %v", why)
 		}
-		same(t, "more blocks", want, run(t, w.log))
-	})
-}
-
-// Leased time = priced + waived + refused, in every cell as an oracle counts it second by second; and the invoices are its
-// invoices, to the last cent.
-func TestConservationAgainstSeconds(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		w := drawWorld(rt, shape{refusals: rapid.Bool().Draw(rt, "refusals"), late: grace, batch: 10})
-		r := run(rt, w.log)
-		last := w.to + day/2 // what ends later is not compared
-		o := consult(t, w, last)
-		got := map[heldKey]coverage{}
-		for _, total := range r.Totals {
-			k := total.Key
-			d := o.deal(k.Customer)
-			period := d.label(zoneText(rt, d, k.PeriodStart))
-			if k.Kind != meter.Leased || !ended(r, k.Contract, k.PeriodStart, last) {
-				continue
-			}
-			cell := heldKey{total.Lease, total.Device, k.Contract, period, k.Reason, string(k.Standing)}
-			c := got[cell]
-			got[cell] = coverage{c.leased + total.Quantity, c.measured + total.Measured, c.inferred + total.Inferred, c.missing + total.Missing}
-		}
-		want := map[heldKey]coverage{}
-		for k, c := range o.held {
-			if _, billed := got[k]; billed || endedLabel(rt, r, o, k, last) {
-				want[k] = c
+		billed := sums(r.Invoices)
+		for _, d := range w.deals {
+			for _, p := range w.periods(d) {
+				s := slowly.Statement(p.contract, p.Span)
+				if diff := disagreement(r, s, p); diff != "" {
+					t.Fatalf("%s\n%s", diff, w)
+				}
+				if got, closed := billed[p.name(d)]; closed {
+					if diff := cmp.Diff(rounded(s), got); diff != "" {
+						t.Fatalf("billed of %v (-slow +fast)\n%s\n%s", p, diff, w)
+					}
+				}
 			}
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(heldKey{}, coverage{})); diff != "" {
-			rt.Fatalf("(-oracle +ledger)\n%s", diff)
-		}
-		o.compareInvoices(rt, r, last)
 	})
 }
 
-func (o *oracle) compareInvoices(t *rapid.T, r *replay.Result, last span.Second) {
-	n := 0
-	for _, issued := range r.Invoices {
-		doc := issued.Document
-		d := o.deal(doc.Customer)
-		end, err := span.Parse(doc.Period.To)
-		from, _ := span.Parse(doc.Period.From)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if end > last || from < o.w.from-2*hour {
-			continue
-		}
-		n++
-		if want := o.total(d, d.label(doc.Period.From)); doc.Closing != 1 || doc.Total != want {
-			t.Errorf("%s %s closing %d: billed %s, the seconds cost %s", doc.Contract, doc.Period.From, doc.Closing, doc.Total, want)
-		}
+func (w *world) String() string {
+	out := ""
+	for _, s := range w.log.Statements {
+		out += fmt.Sprintf("%v %s %T %+v\n", s.Known, s.Fact.Key, s.Fact.Body, s.Fact.Body)
 	}
-	if n == 0 && len(r.Blocked) == 0 {
-		t.Error("nothing was billed")
+	for _, v := range w.views {
+		out += fmt.Sprintf("%+v\n", v)
 	}
+	return out
 }
 
-// Late facts give corrections; with them every period ends where it would have, had all been known in time.
-func TestCorrectionsLeadToTheSameBill(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, shape{late: day, batch: 60})
-		late := sums(t, run(t, w.log))
-		for i := range w.log.Measurements {
-			m := &w.log.Measurements[i]
-			m.Known = m.Batch.Minute.End()
-		}
-		for i := range w.log.Statements {
-			w.log.Statements[i].Known = w.from - day
-		}
-		if diff := cmp.Diff(sums(t, run(t, w.log)), late); diff != "" {
-			t.Fatalf("(-in time +late)\n%s", diff)
-		}
-	})
-}
+func (p period) name(d *deal) string { return p.contract + " " + d.versions[0].Zone.Text(p.From) }
 
-// sums adds the documents of every period up, in total and by line.
-func sums(t *rapid.T, r *replay.Result) map[string]string {
-	amounts := map[string]money.Rounded{}
-	quantities := map[string]int64{}
-	add := func(k, amount string, milli int64) {
-		v, err := money.ParseRounded(amount, "USD")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, known := amounts[k]; !known {
-			amounts[k] = money.FromMinor(new(big.Int), "USD")
-		}
-		amounts[k] = amounts[k].Add(v)
-		quantities[k] += milli
-	}
-	for _, i := range r.Invoices {
+// sums adds the documents of every period up, by line, in minor units. A line of nothing is none.
+func sums(invoices []replay.Issued) map[string]map[slow.Key]string {
+	amounts := map[string]map[slow.Key]*big.Int{}
+	for _, i := range invoices {
 		d := i.Document
-		period := d.Contract + " " + d.Period.From
-		add(period, d.Total, d.Quantity.MilliGPUSeconds)
+		name := d.Contract + " " + d.Period.From
+		if amounts[name] == nil {
+			amounts[name] = map[slow.Key]*big.Int{}
+		}
 		for _, l := range d.Lines {
-			add(period+" "+l.SKU, l.Amount, l.Quantity.MilliGPUSeconds)
+			k := slow.Key{
+				Item: string(l.Item), Name: l.Name, SKU: l.SKU, Region: l.Region, ServiceTier: l.ServiceTier, Dedicated: l.Dedicated, Mode: l.PricingMode,
+				Window: l.Window, Idle: l.Idle, Commitment: l.Commitment,
+			}
+			v, err := money.ParseRounded(l.Amount, money.Currency(d.Currency))
+			if err != nil {
+				panic(err)
+			}
+			if amounts[name][k] == nil {
+				amounts[name][k] = new(big.Int)
+			}
+			amounts[name][k].Add(amounts[name][k], v.Minor())
 		}
 	}
-	out := map[string]string{}
-	for k, v := range amounts {
-		if !v.IsZero() || quantities[k] != 0 {
-			out[k] = fmt.Sprintf("%s for %d milli-GPU-seconds", v, quantities[k])
+	out := map[string]map[slow.Key]string{}
+	for name, lines := range amounts {
+		out[name] = map[slow.Key]string{}
+		for k, v := range lines {
+			if v.Sign() != 0 {
+				out[name][k] = v.String()
+			}
 		}
 	}
 	return out
 }
 
-func zoneText(t *rapid.T, d *deal, at span.Second) string {
-	zone, err := calendar.LoadZone(d.zone)
+func rounded(s *slow.Statement) map[slow.Key]string {
+	out := map[slow.Key]string{}
+	for k, l := range s.Lines {
+		if l.Rounded.Sign() != 0 {
+			out[k] = l.Rounded.String()
+		}
+	}
+	return out
+}
+
+// amounts are the rounded lines of the fast rater.
+func amounts(s *bill.Statement) map[slow.Key]string {
+	out := map[slow.Key]string{}
+	for i := range s.Lines {
+		if l := &s.Lines[i]; !l.Amount.IsZero() {
+			out[slowKey(l.Key)] = l.Amount.Minor().String()
+		}
+	}
+	return out
+}
+
+// What is known decides, not the order in which it came, how often, in how many batches or between how many blocks. A period that is
+// blocked asks for cuts when something is stated, so order and blocks may move a correction to another invoice; what is billed in
+// all stays.
+func TestOrderRepetitionBatchesAndBlocksDoNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: day})
+		want := run(t, w.log)
+		alike := func(what string, log replay.Log) {
+			if diff := cmp.Diff(sums(want.Invoices), sums(run(t, log).Invoices)); diff != "" {
+				t.Fatalf("%s (-want +got)\n%s\n%s", what, diff, w)
+			}
+		}
+		pick := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).IntN
+		alike("disorder", scenario.Disorder(w.log, cuts(want), pick))
+		w.measure(rapid.SampledFrom([]int64{1, 7, 10, 60}).Draw(t, "batch"))
+		same(t, "batches", want, run(t, w.log))
+		for at := w.from - day; at < w.log.Until; {
+			at += span.Second(rapid.Int64Range(1, day/2).Draw(t, "step"))
+			w.log.Stops = append(w.log.Stops, at)
+		}
+		alike("more blocks", w.log)
+	})
+}
+
+// Another customer's contract, leases and readings change nothing.
+func TestCustomersAreIsolated(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, shape{contracts: 2, late: day, alone: true})
+		both := sums(run(t, w.log).Invoices)
+		var own replay.Log
+		own.Until = w.log.Until
+		for _, s := range w.log.Statements {
+			if b := s.Fact.Body; !strings.HasPrefix(b.Entity(), "c1") {
+				own.Statements = append(own.Statements, s)
+			}
+		}
+		for _, m := range w.log.Measurements {
+			if !strings.HasPrefix(m.Batch.Node, "node-c1") {
+				own.Measurements = append(own.Measurements, m)
+			}
+		}
+		alone := sums(run(t, own).Invoices)
+		for name, lines := range alone {
+			if diff := cmp.Diff(lines, both[name]); diff != "" {
+				t.Fatalf("%s (-alone +with another)\n%s", name, diff)
+			}
+		}
+	})
+}
+
+// compute is the statement of a period on the ledger at the end of a replay.
+func compute(t *rapid.T, r *replay.Result, p period) *bill.Statement {
+	s, err := bill.ComputeUntil(r.Contracts(), p.contract, p.Span, r.State.At(), totalsOf(r, p))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return zone.Text(at)
-}
-
-// ended tells whether the contract's period that starts at an instant is over by another.
-func ended(r *replay.Result, contract string, start, by span.Second) bool {
-	v, ok := r.Contracts().InForce(contract, start)
-	return ok && v.Contract.Period(start).Span.To <= by
-}
-
-// endedLabel tells the same of a period by its label.
-func endedLabel(t *rapid.T, r *replay.Result, o *oracle, k heldKey, by span.Second) bool {
-	for minute, label := range o.label[k.contract] {
-		if label == k.period {
-			at := span.Second(minute * 60)
-			v, ok := r.Contracts().InForce(k.contract, at)
-			return ok && v.Contract.Period(at).Span.To <= by
-		}
-	}
-	t.Fatalf("label %s was made up", k.period)
-	return false
+	return s
 }

@@ -57,15 +57,16 @@ type Result struct {
 }
 
 // Run replays the log. It stops the clock at every instant at which a period falls due, as a scripted log does.
-func Run(log Log, o Options) (*Result, error) {
-	p := newPlayer(log, o)
+func Run(log Log, o Options) (*Result, error) { return newPlayer(log, o).run() }
+
+func (p *player) run() (*Result, error) {
 	slices.SortStableFunc(p.log.Measurements, func(a, b Measurement) int { return cmp.Compare(a.Known, b.Known) })
-	for at := p.next(0); at <= log.Until; at = p.next(at) {
+	for at := p.next(0); at <= p.log.Until; at = p.next(at) {
 		if err := p.advance(at); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.advance(log.Until); err != nil {
+	if err := p.advance(p.log.Until); err != nil {
 		return nil, err
 	}
 	p.result.State, p.result.Refusals = p.state, p.ledger.openRefusals()
@@ -97,6 +98,8 @@ type player struct {
 	invoicer   *bill.Invoicer
 	ledger     *ledger
 	done       int
+	decided    func(fact.Fact) // is told every fact as it is numbered; nil when nobody asks
+	wanted     []*wanted
 	statements map[periodKey]*bill.Statement // as billed last
 	replaced   map[periodKey]*bill.Statement // what the last cut put others in the place of, nil for none
 	result     *Result
@@ -150,6 +153,9 @@ func (p *player) advance(at span.Second) error {
 func (p *player) number(f fact.Fact) fact.Fact {
 	p.seq++
 	f.Seq = p.seq
+	if p.decided != nil {
+		p.decided(f)
+	}
 	return f
 }
 
@@ -158,14 +164,21 @@ func (p *player) rate(b meter.Block) []fact.Fact {
 	p.messages++
 	b.Seq, b.FactsSeq = p.messages, p.seq
 	p.tick = b.Seq
-	out := p.state.Finish(p.ledger.read(p.state.Begin(b)))
-	p.ledger.put(&out)
+	out := p.take(b)
 	p.result.Outcomes = append(p.result.Outcomes, out)
 	var facts []fact.Fact
 	for i := range out.Cuts {
 		facts = append(facts, p.number(fact.Fact{Key: "cut.done/" + out.Cuts[i].Cut, Body: &out.Cuts[i]}))
 	}
 	return facts
+}
+
+// take rates a block and keeps its rows.
+func (p *player) take(b meter.Block) meter.Outcome {
+	out := p.state.Finish(p.ledger.read(p.state.Begin(b)))
+	p.ledger.put(&out)
+	p.witness(&out)
+	return out
 }
 
 // decide cancels what was recovered, closes at finished cuts, else asks for one.
@@ -249,7 +262,8 @@ func (p *player) close(cut bill.Cut, v view) ([]fact.Fact, error) {
 			p.result.Blocked = append(p.result.Blocked, *b)
 			continue
 		}
-		issued, err := p.issue(k, d.Period, 1, cut, v.totals[k])
+		n, _ := p.invoicer.Closed(k.contract, k.start) // 0, or it was prolonged
+		issued, err := p.issue(k, d.Period, n+1, cut, v.totals[k])
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +278,7 @@ func (p *player) correct(cut bill.Cut, v view) ([]fact.Fact, error) {
 	var facts []fact.Fact
 	for _, k := range v.changed {
 		n, block := p.invoicer.Closed(k.contract, k.start)
-		if n == 0 || block >= cut.Block {
+		if n == 0 || block >= cut.Block || p.invoicer.Prolonged(cut, k.contract, k.start) {
 			continue
 		}
 		before, totals := p.statements[k], v.totals[k]
@@ -288,9 +302,12 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 	if err != nil {
 		return nil, err
 	}
+	if err := p.testify(k, period, n, cut, totals); err != nil {
+		return nil, err
+	}
 	d := bill.NewDocument(s, p.statements[k], n)
-	if n > 1 && len(d.Lines) == 0 {
-		return nil, nil
+	if n > 1 && len(d.Lines) == 0 && period == p.invoicer.ClosedPeriod(k.contract, k.start) {
+		return nil, nil // what was prolonged closes all the same
 	}
 	p.replaced[k], p.statements[k] = p.statements[k], s
 	closed, issued, err := p.invoicer.Issue(period, n, cut, d)
@@ -313,7 +330,9 @@ func LastDue(log Log, o Options) (span.Second, error) {
 	for i, s := range log.Statements {
 		s.Fact.Seq = uint64(i + 1)
 		invoicer.Apply(s.Fact)
-		last = max(last, s.Known)
+		if _, tick := s.Fact.Body.(*fact.SpotPriceChanged); !tick { // a price alone is no usage
+			last = max(last, s.Known)
+		}
 	}
 	due := invoicer.LastDue(last)
 	if due == 0 {

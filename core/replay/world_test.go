@@ -3,11 +3,17 @@ package replay_test
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/contract/random"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/span"
@@ -20,268 +26,411 @@ const (
 	grace = 3 * hour
 )
 
-// world is a small random history: who signed what, who held what when, what was seen, and when each became known.
+// world is a small random history of one or more contracts: who signed what, who held what when, what was seen, and when each
+// became known.
 type world struct {
-	from, to span.Second // leases begin and change in here
-	deals    []deal
-	leases   []tenancy
-	views    []view
-	log      replay.Log
-	position map[string]int // of a statement in the log, by key
-}
-
-type deal struct {
-	id, customer, zone, cycle string
-	from                      span.Second // of the term
-	minimum, granularity      int64
-	rounding                  string
-	west                      bool // prices the region west; leases in the east are then refused
-	prices                    []pricing
-}
-
-// pricing is an hourly price in cents from an instant on.
-type pricing struct {
-	from  span.Second
-	cents int64
-}
-
-type tenancy struct {
-	id, customer, sku, region string
-	steps                     []step
-	waived                    []span.Span
-}
-
-// step is a change of a lease: start, hold, suspend, resume or stop.
-type step struct {
-	at    span.Second
-	key   string
-	kind  string
-	by    fact.EndedBy
-	holds map[string]int64 // milli by device; "" is unplaced
-	count int64            // of an unplaced lease
-}
-
-// view is what one run of a node's collector saw of a device.
-type view struct {
-	node, device string
-	run          uint64
-	in           span.Span
-	gaps         []span.Span
-	late         int64
-}
-
-func (v *view) sees(t span.Second) bool {
-	return v.in.Contains(t) && !slices.ContainsFunc(v.gaps, func(g span.Span) bool { return g.Contains(t) })
+	shape
+	from   span.Second // of the terms
+	around span.Second // leases begin and change in the two hours from here on
+	last   span.Second // that a fact speaks of
+	deals  []*deal
+	views  []view
+	log    replay.Log
 }
 
 // shape says what a world may hold.
 type shape struct {
-	refusals bool  // shared devices and regions without a price
-	late     int64 // seconds by which things may become known, beyond the grace when larger
-	batch    int64 // seconds of a batch
+	contracts int                           // 0 for one
+	batch     int64                         // seconds of a batch; 0 for any
+	late      int64                         // seconds by which things may become known
+	alone     bool                          // no two leases share a device
+	unplaced  bool                          // no lease has a device
+	fit       func(*contract.Contract) bool // what contracts may say; one that does not fit is made plain
 }
 
-func (d *deal) document(p pricing) string {
-	unit := map[int64]string{1: "second", 60: "minute", 3600: "hour"}[d.granularity]
-	region := ""
-	if d.west {
-		region = ", region: {west: 88%}"
+type deal struct {
+	id, customer, text string
+	versions           []*contract.Contract
+	leases             int
+}
+
+// view is what one run of a node's collector saw of a device.
+type view struct {
+	device string
+	run    uint64
+	in     span.Span
+	gaps   []span.Span
+	busy   []uint8 // by turns of so many seconds
+	turn   int64
+	late   int64
+}
+
+func (v *view) sees(at span.Second) bool {
+	return v.in.Contains(at) && !slices.ContainsFunc(v.gaps, func(g span.Span) bool { return g.Contains(at) })
+}
+
+func chooser(t *rapid.T) random.Chooser {
+	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
+}
+
+// days on and around which clocks change (New York, Copenhagen, Lord Howe, Casablanca), months end, holidays fall.
+func days() []string {
+	return []string{
+		"2026-03-07", "2026-10-31", "2026-04-04", "2026-01-30", "2026-02-27", "2025-12-30", "2025-10-25", "2026-03-28", "2026-02-14",
+		"2026-03-21", "2026-10-03", "2025-09-26", "2026-05-01",
 	}
-	rate := func(sku string, cents int64) string {
-		return fmt.Sprintf("{sku: %s, on_demand: %d.%02d/gpu-hour%s}", sku, cents/100, cents%100, region)
-	}
-	return fmt.Sprintf("{contract: %s, customer: %s, currency: USD, timezone: %s, term: {from: %s, to: 2027-01-01}, "+
-		"billing: {cycle: %s, grace: %ds, minimum: %ds, granularity: %s, rounding: %s}, rates: [%s, %s]}",
-		d.id, d.customer, d.zone, d.from, d.cycle, grace, d.minimum, unit, d.rounding, rate("a100", p.cents), rate("h100", 2*p.cents))
 }
 
 func drawWorld(t *rapid.T, s shape) *world {
-	w := &world{position: map[string]int{}}
-	from, _ := span.Parse(rapid.SampledFrom([]string{
-		"2026-03-07T12:00:00Z", "2026-10-31T12:00:00Z", "2026-04-04T03:00:00Z", "2026-01-30T18:00:00Z",
-	}).Draw(t, "from")) // clocks change in New York (twice) and on Lord Howe; a month ends
-	w.from, w.to = from, from+day+day/2
-	for i := range rapid.IntRange(1, 3).Draw(t, "contracts") {
-		w.deals = append(w.deals, drawDeal(t, w, i, s))
+	w := &world{shape: s}
+	choose := chooser(t)
+	first, _ := time.Parse(time.DateOnly, days()[choose(len(days()))])
+	for i := range max(1, s.contracts) {
+		w.deals = append(w.deals, w.deal(t, i, first))
 	}
-	for i := range rapid.IntRange(1, 6).Draw(t, "leases") {
-		w.leases = append(w.leases, drawLease(t, w, i, s))
+	w.from = w.deals[0].versions[0].Term.From
+	zone := w.deals[0].versions[0].Zone
+	tomorrow := zone.StartOfDay(zone.DateOf(w.from).AddDays(1 + choose(2)))
+	w.around = []span.Second{w.from - 60, w.from, tomorrow - hour, tomorrow + 1*hour + 1800, tomorrow - 100}[choose(5)]
+	w.sign(t)
+	for _, d := range w.deals {
+		w.use(t, d)
 	}
-	w.state(t, s)
-	w.measure(s.batch)
-	w.log.Until = w.to + 3*day
+	w.finish(t)
 	return w
 }
 
-func drawDeal(t *rapid.T, w *world, i int, s shape) deal {
-	d := deal{
-		id: fmt.Sprintf("c%d", i), customer: fmt.Sprintf("customer-%d", i), from: w.from - day,
-		zone:        rapid.SampledFrom([]string{"UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Chatham"}).Draw(t, "zone"),
-		cycle:       rapid.SampledFrom([]string{"daily", "daily", "hourly"}).Draw(t, "cycle"),
-		minimum:     rapid.SampledFrom([]int64{0, 60, 1800}).Draw(t, "minimum"),
-		granularity: rapid.SampledFrom([]int64{1, 60, 3600}).Draw(t, "granularity"),
-		rounding:    rapid.SampledFrom([]string{"half_away_from_zero", "half_even", "up", "down"}).Draw(t, "rounding"),
-		prices:      []pricing{{0, rapid.Int64Range(1, 9999).Draw(t, "cents")}},
-		west:        s.refusals && rapid.Bool().Draw(t, "west"),
+// finish puts what was stated in order, lets clocks run on until all of it is billed, and measures.
+func (w *world) finish(t *rapid.T) {
+	slices.SortStableFunc(w.log.Statements, func(a, b replay.Statement) int { return cmp.Compare(a.Known, b.Known) })
+	last := max(w.last, w.log.Statements[len(w.log.Statements)-1].Known)
+	for _, v := range w.views {
+		last = max(last, v.in.To+span.Second(v.late))
 	}
-	if rapid.Bool().Draw(t, "amended") {
-		d.prices = append(d.prices, pricing{w.instant(t), rapid.Int64Range(1, 9999).Draw(t, "cents")})
+	if c := w.deals[0].versions[0]; c.Term.Contains(w.last) && c.Billing.Cycle <= calendar.Monthly && rapid.IntRange(0, 3).Draw(t, "to the end") == 0 {
+		last = max(last, c.Period(w.last).Span.To+span.Second(c.Billing.GraceSeconds))
 	}
+	w.log.Until = (last/day + 2) * day // a cut of the metronome
+	w.measure(cmp.Or(w.batch, []int64{1, 7, 10, 60}[chooser(t)(4)]))
+}
+
+// deal draws a contract whose term begins around a day.
+func (w *world) deal(t *rapid.T, i int, first time.Time) *deal {
+	d := &deal{id: fmt.Sprintf("c%d", i), customer: fmt.Sprintf("customer-%d", i)}
+	d.text = w.document(t, d, first)
+	c, err := contract.Parse("c.yaml", []byte(d.text))
+	if err != nil || w.fit != nil && !w.fit(c) {
+		d.text = plain(d.text)
+		c, err = contract.Parse("c.yaml", []byte(d.text))
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, d.text)
+	}
+	d.versions = []*contract.Contract{c}
 	return d
 }
 
-func (w *world) instant(t *rapid.T) span.Second {
-	return w.from + span.Second(rapid.Int64Range(0, int64(w.to-w.from)-1).Draw(t, "instant"))
+// document is a random contract in the name of the deal, moved to its time.
+func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
+	parts := clauses(random.Contract(chooser(t)))
+	parts["contract"], parts["customer"] = "contract: "+d.id+"\n", "customer: "+d.customer+"\n"
+	text := join(parts)
+	date := regexp.MustCompile(`\d{4}-\d{2}-\d{2}`)
+	begins, err := time.Parse(time.DateOnly, date.FindString(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return date.ReplaceAllStringFunc(text, func(old string) string {
+		at, _ := time.Parse(time.DateOnly, old)
+		return at.Add(first.Sub(begins)).Format(time.DateOnly)
+	})
 }
 
-func drawLease(t *rapid.T, w *world, i int, s shape) tenancy {
-	l := tenancy{
-		id: fmt.Sprintf("L%d", i), customer: w.deals[rapid.IntRange(0, len(w.deals)-1).Draw(t, "customer")].customer,
-		sku: rapid.SampledFrom([]string{"a100", "h100"}).Draw(t, "sku"), region: "west",
+func order() []string {
+	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment")
+}
+
+// clauses cuts a document at its root.
+func clauses(text string) map[string]string {
+	out := map[string]string{}
+	key := ""
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, " ") {
+			key, _, _ = strings.Cut(line, ":")
+		}
+		out[key] += line
 	}
-	if s.refusals && rapid.IntRange(0, 5).Draw(t, "region") == 0 {
-		l.region = "east"
+	return out
+}
+
+func join(parts map[string]string) string {
+	out := ""
+	for _, key := range order() {
+		out += parts[key]
 	}
-	devices := []string{l.id + "-a", l.id + "-b"}
-	if s.refusals {
+	return out
+}
+
+// plain keeps the head, the meters and the add-ons of a contract.
+func plain(text string) string {
+	parts := clauses(text)
+	for _, key := range []string{"price_book", "schedule", "idle_relief", "packages", "bundles", "commitment"} {
+		delete(parts, key)
+	}
+	parts["rates"] = "rates: [{sku: a100, on_demand: 36.00/gpu-hour, region: {cn-east: 100%, eu-1: 88%}}, {sku: h100-80g, on_demand: 7.001/gpu-minute, spot: {index: h100-80g}}]\n"
+	lines := ""
+	for line := range strings.Lines(parts["billing"]) {
+		if !strings.Contains(line, "minimum") && !strings.Contains(line, "granularity") && !strings.Contains(line, "bill_by") {
+			lines += line
+		}
+	}
+	if parts["billing"] = lines; strings.Count(lines, "\n") == 1 {
+		delete(parts, "billing")
+	}
+	return join(parts)
+}
+
+// amended is the contract with some of its clauses those of another, or gone; "" when that is none that could be signed.
+func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract.Contract) {
+	parts, other := clauses(d.text), clauses(w.document(t, d, first))
+	choose := chooser(t)
+	for _, key := range []string{"rates", "schedule", "idle_relief", "packages", "addons", "commitment"} {
+		switch choose(4) {
+		case 0:
+			parts[key] = other[key]
+		case 1:
+			if key != "rates" {
+				delete(parts, key)
+			}
+		}
+	}
+	text := join(parts)
+	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"month: 30d", "month: actual"}} {
+		if choose(2) == 0 {
+			text = strings.ReplaceAll(text, change[0], change[1])
+		}
+	}
+	c, err := contract.Parse("c.yaml", []byte(text))
+	if err != nil || w.fit != nil && !w.fit(c) || d.turns(c) {
+		return "", nil
+	}
+	return text, c
+}
+
+// turns tells whether a fee per month of the deal is a price on time elsewhere: an amendment must not do that.
+func (d *deal) turns(c *contract.Contract) bool {
+	for _, v := range d.versions {
+		for _, a := range c.Addons {
+			if before, ok := v.Addon(a.Name); ok && (before.Monthly == nil) != (a.Monthly == nil) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// state adds a statement about an instant.
+func (w *world) state(t *rapid.T, at span.Second, key string, body fact.Body) {
+	known := at
+	if w.late > 0 && chooser(t)(3) == 0 {
+		known += span.Second(rapid.Int64Range(0, w.late).Draw(t, "late"))
+	}
+	w.add(known, key, body)
+	w.last = max(w.last, at)
+}
+
+func (w *world) add(known span.Second, key string, body fact.Body) {
+	f := fact.Fact{Key: key, Hash: fact.HashJSON(body), Body: body}
+	w.log.Statements = append(w.log.Statements, replay.Statement{Known: known, Fact: f})
+}
+
+// instant is one near which something happens, or any in the two hours.
+func (w *world) instant(t *rapid.T) span.Second {
+	if chooser(t)(3) == 0 {
+		return w.around + span.Second([]int64{0, 1, 59, 60, 600, 3599, 3600, 3601}[chooser(t)(8)])
+	}
+	return w.around + span.Second(rapid.Int64Range(0, 2*hour).Draw(t, "instant"))
+}
+
+// sign states contracts, amendments, price books and spot prices.
+func (w *world) sign(t *rapid.T) {
+	choose := chooser(t)
+	early := w.from - 2*day
+	w.add(early, "sign/metronome", &fact.ContractSigned{Contract: "metronome", Customer: "metronome", Document: "{contract: metronome, customer: metronome, " +
+		"currency: USD, timezone: UTC, term: {from: " + early.String()[:10] + ", to: open}, billing: {cycle: daily, grace: 0}, rates: [{sku: none, on_demand: 1/gpu-hour}]}"})
+	regions := []string{"", "cn-east", "cn-west", "eu-1"}
+	currency := w.deals[0].versions[0].Currency.String()
+	for i, d := range w.deals {
+		w.add(early, "sign/"+d.id, &fact.ContractSigned{Contract: d.id, Customer: d.customer, Document: d.text})
+		for k := range choose(3) {
+			zone := d.versions[0].Zone
+			if text, c := w.amended(t, d, midnight(zone.DateOf(w.from))); c != nil {
+				d.versions = append(d.versions, c)
+				at := w.instant(t)
+				w.state(t, at, fmt.Sprintf("amend/%s/%d", d.id, k), &fact.ContractAmended{Contract: d.id, Effective: at, Document: text})
+			}
+		}
+		if i > 0 {
+			continue // prices are everybody's
+		}
+		for k := range 1 + choose(3) {
+			at := early
+			if k > 0 {
+				at = w.instant(t)
+			}
+			text := "book: list-cn\ncurrency: " + currency + "\nrates:\n"
+			for _, sku := range []string{"h100-80g", "a100", "mig-1g.10gb", "显卡 4090"} {
+				text += fmt.Sprintf("  - {sku: %s, on_demand: %d.%02d/gpu-hour, region: {cn-east: 100%%, eu-1: %d%%}}\n", sku, choose(99), choose(100), choose(200))
+			}
+			w.state(t, at, fmt.Sprintf("book/%d", k), &fact.PriceBookPublished{Book: "list-cn", Effective: at, Document: text})
+		}
+	}
+	for _, index := range []string{"h100-80g", "指数"} {
+		for _, region := range regions {
+			for k := range choose(4) {
+				at := early
+				if k > 0 || choose(4) == 0 {
+					at = w.instant(t)
+				}
+				price := fmt.Sprintf("%d.%02d/gpu-%s", choose(60), choose(100), []string{"hour", "hour", "day", "minute", "month"}[choose(5)])
+				w.state(t, at, fmt.Sprintf("tick/%s/%s/%d", index, region, k), &fact.SpotPriceChanged{Index: index, Region: region, At: at, Currency: currency, Price: price})
+			}
+		}
+	}
+}
+
+func midnight(d calendar.Date) time.Time {
+	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC)
+}
+
+// use states leases, purchases and readings of a deal.
+func (w *world) use(t *rapid.T, d *deal) {
+	choose := chooser(t)
+	c := d.versions[choose(len(d.versions))]
+	for range 1 + choose(4) {
+		w.lease(t, d, c)
+	}
+	for i, p := range c.Packages {
+		for k := range choose(3) {
+			at := w.instant(t)
+			w.state(t, at, fmt.Sprintf("package/%s/%d/%d", d.id, i, k), &fact.PackagePurchased{Contract: d.id, Package: p.Name, At: at, Count: int64(1 + choose(2))})
+		}
+	}
+	for i, m := range c.Meters {
+		for k := range choose(5) {
+			at := w.instant(t)
+			quantity := strconv.Itoa([]int{k, k * 100, choose(3000)}[choose(3)]) + []string{"", ".5"}[choose(2)]
+			w.state(t, at, fmt.Sprintf("reading/%s/%d/%d", d.id, i, k), &fact.MeterRecorded{
+				Contract: d.id, Meter: m.Name, Resource: []string{"r", "s"}[choose(2)], At: at, Quantity: quantity,
+			})
+		}
+	}
+}
+
+// lease states one lease from start to stop.
+func (w *world) lease(t *rapid.T, d *deal, c *contract.Contract) {
+	choose := chooser(t)
+	id := fmt.Sprintf("%s-L%d", d.id, d.leases)
+	d.leases++
+	rate := c.Rates[choose(len(c.Rates))]
+	at := w.instant(t)
+	start := &fact.LeaseStarted{
+		Lease: id, Customer: d.customer, SKU: rate.SKU, PricingMode: "on_demand", Region: pick(choose, rate.Region), ServiceTier: pick(choose, rate.ServiceTier),
+		Dedicated: choose(2) == 0, At: at,
+	}
+	if rate.Spot != nil && (choose(2) == 0 || rate.OnDemand.Amount == nil) {
+		start.PricingMode = "spot"
+	}
+	if choose(2) == 0 {
+		start.Contract = d.id
+	}
+	if choose(40) == 0 {
+		start.SKU = "unknown"
+	}
+	devices := []string{id + "-a", id + "-b"}
+	if !w.alone && choose(2) == 0 {
 		devices = []string{"shared-a", "shared-b"}
 	}
-	placed := rapid.IntRange(0, 3).Draw(t, "placed") > 0
+	placed := !w.unplaced && choose(3) > 0
+	start.Devices, start.Count, start.ShareMilli = w.holds(t, placed, devices)
+	w.state(t, at, id, start)
+	if placed {
+		w.look(t, at, devices[0])
+	}
 	running := true
-	at := w.instant(t)
-	l.steps = append(l.steps, w.hold(t, step{at: at, kind: "start"}, placed, devices))
-	for range rapid.IntRange(0, 5).Draw(t, "steps") {
-		at += span.Second(rapid.SampledFrom([]int64{1, 59, 3600, 20000}).Draw(t, "pace")) * span.Second(rapid.IntRange(1, 3).Draw(t, "times"))
-		if at >= w.to {
-			break
-		}
-		st := step{at: at}
-		st.kind = rapid.SampledFrom([]string{"hold", "turn", "stop"}).Draw(t, "kind")
-		switch st.kind {
-		case "hold":
-			st = w.hold(t, st, placed, devices)
-		case "turn":
-			st.kind = "suspend"
-			if !running {
-				st.kind = "resume"
+	for k := range choose(5) {
+		key := fmt.Sprintf("%s/%d", id, k)
+		at += span.Second([]int64{0, 1, 59, 600, 1300}[choose(5)])
+		switch choose(3) {
+		case 0:
+			b := &fact.LeaseResized{Lease: id, At: at}
+			b.Devices, b.Count, b.ShareMilli = w.holds(t, placed, devices)
+			w.state(t, at, key, b)
+		case 1:
+			state := fact.Running
+			if running {
+				state = fact.Suspended
 			}
 			running = !running
-		case "stop":
-			st.by = rapid.SampledFrom([]fact.EndedBy{fact.ByCustomer, fact.ByProvider, fact.ByFault, fact.ByExpired}).Draw(t, "by")
-		}
-		l.steps = append(l.steps, st)
-		if st.kind == "stop" {
-			break
+			w.state(t, at, key, &fact.LeaseStateChanged{Lease: id, At: at, State: state})
+		case 2:
+			w.state(t, at, key, &fact.RefusalWaived{Lease: id, From: at - 100, To: at + 900, By: "sales"})
 		}
 	}
-	for s.refusals && rapid.Bool().Draw(t, "waived") {
-		from := w.instant(t)
-		l.waived = append(l.waived, span.Span{From: from, To: from + span.Second(rapid.Int64Range(1, day).Draw(t, "for"))})
+	if c.Billing.Cycle <= calendar.Daily && choose(10) == 0 {
+		return // it goes on
 	}
-	for k := range l.steps {
-		l.steps[k].key = fmt.Sprintf("%s/%d", l.id, k)
-	}
-	if placed {
-		w.look(t, &l, devices[0], s)
-	}
-	return l
+	at += span.Second([]int64{0, 1, 60, 1800, 3600}[choose(5)])
+	by := []fact.EndedBy{fact.ByCustomer, fact.ByProvider, fact.ByFault, fact.ByExpired}[choose(4)]
+	w.state(t, at, id+"/stop", &fact.LeaseStopped{Lease: id, At: at, By: by})
 }
 
-func (w *world) hold(t *rapid.T, st step, placed bool, devices []string) step {
-	milli := func() int64 { return rapid.SampledFrom([]int64{1000, 500, 143, 600}).Draw(t, "milli") }
+// pick is mostly a key of the map, if there is one.
+func pick[V any](choose random.Chooser, of map[string]V) string {
+	keys := []string{""}
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if len(keys) > 1 && choose(20) > 0 {
+		keys = keys[1:]
+	}
+	return keys[choose(len(keys))]
+}
+
+func (w *world) holds(t *rapid.T, placed bool, devices []string) (list []fact.Share, count, share int64) {
+	choose := chooser(t)
+	milli := func() int64 { return []int64{1000, 1000, 500, 143, 600}[choose(5)] }
 	if !placed {
-		st.count = rapid.Int64Range(1, 8).Draw(t, "count")
-		st.holds = map[string]int64{"": milli()}
-		return st
+		return nil, int64(1 + choose(8)), milli()
 	}
-	st.holds = map[string]int64{}
-	for _, d := range devices[:rapid.IntRange(1, len(devices)).Draw(t, "devices")] {
-		st.holds[d] = milli()
+	for _, d := range devices[:1+choose(2)] {
+		list = append(list, fact.Share{Node: "node-" + d, Device: d, ShareMilli: milli()})
 	}
-	return st
+	return list, 0, 0
 }
 
-// look draws two runs of a collector around a lease's start, with gaps.
-func (w *world) look(t *rapid.T, l *tenancy, device string, s shape) {
-	node := "node-" + device
-	if slices.ContainsFunc(w.views, func(v view) bool { return v.node == node }) {
+// look draws two runs of a collector around a lease's start, with gaps, and what they measured.
+func (w *world) look(t *rapid.T, at span.Second, device string) {
+	if slices.ContainsFunc(w.views, func(v view) bool { return v.device == device }) {
 		return
 	}
-	from := l.steps[0].at - span.Second(rapid.Int64Range(0, 300).Draw(t, "early"))
+	choose := chooser(t)
+	from := at - span.Second(choose(300))
 	for run := uint64(1); run <= 2; run++ {
-		v := view{node: node, device: device, run: run, in: span.Span{From: from, To: from + span.Second(rapid.Int64Range(1, 4000).Draw(t, "seen"))}}
-		for range rapid.IntRange(0, 4).Draw(t, "gaps") {
-			at := from + span.Second(rapid.Int64Range(0, 4000).Draw(t, "gap"))
-			v.gaps = append(v.gaps, span.Span{From: at, To: at + span.Second(rapid.SampledFrom([]int64{1, 9, 10, 11, 19, 20, 30, 600}).Draw(t, "length"))})
+		v := view{device: device, run: run, in: span.Span{From: from, To: from + span.Second(1+choose(3000))}, turn: []int64{7, 60, 1000}[choose(3)]}
+		for range choose(4) {
+			gap := from + span.Second(choose(2000))
+			v.gaps = append(v.gaps, span.Span{From: gap, To: gap + span.Second([]int64{1, 9, 10, 11, 20, 60, 61, 600}[choose(8)])})
 		}
-		if s.late > 0 {
-			v.late = rapid.Int64Range(0, s.late).Draw(t, "late")
+		for range 5 {
+			v.busy = append(v.busy, []uint8{0, 0, 1, 4, 5, 99, usage.BusyUnknown}[choose(7)])
+		}
+		if w.late > 0 {
+			v.late = rapid.Int64Range(0, w.late).Draw(t, "late")
 		}
 		w.views = append(w.views, v)
-		from = v.in.To + span.Second(rapid.Int64Range(0, 15).Draw(t, "silence"))
-	}
-}
-
-// state puts contracts, then everything that was stated, in the order in which it became known.
-func (w *world) state(t *rapid.T, s shape) {
-	add := func(known span.Second, key string, body fact.Body) {
-		f := fact.Fact{Key: key, Hash: fact.HashJSON(body), Body: body}
-		w.log.Statements = append(w.log.Statements, replay.Statement{Known: known, Fact: f})
-	}
-	late := func() span.Second {
-		if s.late == 0 || rapid.Bool().Draw(t, "prompt") {
-			return 0
-		}
-		return span.Second(rapid.Int64Range(0, s.late).Draw(t, "late"))
-	}
-	for i := range w.deals {
-		d := &w.deals[i]
-		add(w.from-day, "sign/"+d.id, &fact.ContractSigned{Contract: d.id, Customer: d.customer, Document: d.document(d.prices[0])})
-		for _, p := range d.prices[1:] {
-			add(p.from+late(), "amend/"+d.id, &fact.ContractAmended{Contract: d.id, Effective: p.from, Document: d.document(p)})
-		}
-	}
-	for i := range w.leases {
-		for k := range w.leases[i].steps {
-			st := &w.leases[i].steps[k]
-			add(st.at+late(), st.key, w.leases[i].body(st))
-		}
-		for k, in := range w.leases[i].waived {
-			waiver := &fact.RefusalWaived{Lease: w.leases[i].id, From: in.From, To: in.To, By: "sales"}
-			add(in.From+late(), fmt.Sprintf("waive/%s/%d", w.leases[i].id, k), waiver)
-		}
-	}
-	slices.SortStableFunc(w.log.Statements, func(a, b replay.Statement) int { return cmp.Compare(a.Known, b.Known) })
-	for i, st := range w.log.Statements {
-		w.position[st.Fact.Key] = i
-	}
-}
-
-func (l *tenancy) body(st *step) fact.Body {
-	var devices []fact.Share
-	var count, share int64
-	for d, milli := range st.holds {
-		if d == "" {
-			count, share = st.count, milli
-			continue
-		}
-		devices = append(devices, fact.Share{Node: "node-" + d, Device: d, ShareMilli: milli})
-	}
-	slices.SortFunc(devices, func(a, b fact.Share) int { return strings.Compare(a.Device, b.Device) })
-	switch st.kind {
-	case "start":
-		return &fact.LeaseStarted{
-			Lease: l.id, Customer: l.customer, SKU: l.sku, PricingMode: "on_demand", Region: l.region, At: st.at,
-			Devices: devices, Count: count, ShareMilli: share,
-		}
-	case "hold":
-		return &fact.LeaseResized{Lease: l.id, At: st.at, Devices: devices, Count: count, ShareMilli: share}
-	case "suspend":
-		return &fact.LeaseStateChanged{Lease: l.id, At: st.at, State: fact.Suspended}
-	case "resume":
-		return &fact.LeaseStateChanged{Lease: l.id, At: st.at, State: fact.Running}
-	default:
-		return &fact.LeaseStopped{Lease: l.id, At: st.at, By: st.by}
+		from = v.in.To + span.Second(choose(15))
 	}
 }
 
@@ -294,12 +443,14 @@ func (w *world) measure(batch int64) {
 		for at := v.in.From; at < v.in.To; {
 			to := min(v.in.To, at+span.Second(batch), at.Minute().End())
 			seq++
-			b := usage.Batch{Node: v.node, Boot: "b", Run: v.run, Seq: seq, Minute: at.Minute()}
+			b := usage.Batch{Node: "node-" + v.device, Boot: "b", Run: v.run, Seq: seq, Minute: at.Minute()}
 			block := usage.Block{Device: v.device}
 			for t := at; t < to; t++ {
-				b.Spoken |= span.Bit(int(t - b.Minute.Start()))
+				second := int(t - b.Minute.Start())
+				b.Spoken |= span.Bit(second)
 				if v.sees(t) {
-					block.Seen |= span.Bit(int(t - b.Minute.Start()))
+					block.Seen |= span.Bit(second)
+					block.Busy[second] = v.busy[int64(t)/v.turn%int64(len(v.busy))]
 				}
 			}
 			b.Blocks = [][]byte{block.Append(nil)}

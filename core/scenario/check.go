@@ -111,8 +111,9 @@ func (c *checking) expectation(e *Expectation) {
 		if !strings.Contains(reason, e.Blocked) || reason == "" {
 			c.differ("blocked", e.Blocked, reason)
 		}
-		c.unbilled("refused", e.Refused, standing(c.r, e.Period, meter.Refused))
-		c.unbilled("waived", e.Waived, standing(c.r, e.Period, meter.Waived))
+		for _, which := range meter.Unbilled() {
+			c.unbilled(string(which), e.Unbilled[which], standing(c.r, e.Period, which))
+		}
 		return
 	}
 	d := c.document(e.Period, e.Correction)
@@ -130,8 +131,9 @@ func (c *checking) expectation(e *Expectation) {
 	if e.Lines != nil {
 		c.lines(e.Lines, d.Lines)
 	}
-	c.unbilled("refused", e.Refused, unbilledOf(d, meter.Refused))
-	c.unbilled("waived", e.Waived, unbilledOf(d, meter.Waived))
+	for _, which := range meter.Unbilled() {
+		c.unbilled(string(which), e.Unbilled[which], unbilledOf(d, which))
+	}
 }
 
 func kindName(correction bool) string {
@@ -200,9 +202,14 @@ func (l *Line) differences(got *bill.DocumentLine) []Difference {
 }
 
 func textsOf(l *bill.DocumentLine) map[string]string {
-	return map[string]string{
-		"sku": l.SKU, "region": l.Region, "service_tier": l.ServiceTier, "pricing_mode": l.PricingMode, "dedicated": fmt.Sprint(l.Dedicated),
+	texts := map[string]string{
+		"item": string(l.Item), "name": l.Name, "sku": l.SKU, "region": l.Region, "service_tier": l.ServiceTier, "pricing_mode": l.PricingMode,
+		"dedicated": fmt.Sprint(l.Dedicated), "window": l.Window, "idle": fmt.Sprint(l.Idle), "commitment": l.Commitment,
 	}
+	if l.Count != nil {
+		texts["count"] = strings.TrimSpace(l.Count.Quantity + " " + l.Count.Unit)
+	}
+	return texts
 }
 
 func coverageOf(l *bill.DocumentLine) map[string]int64 {

@@ -23,6 +23,7 @@ type event struct {
 func kinds() []string {
 	return []string{
 		"lease_started", "lease_resized", "lease_state_changed", "lease_stopped", "refusal_waived", "refusal_carried", "contract_amended",
+		"price_book_published", "spot_price_changed", "meter_recorded", "package_purchased",
 	}
 }
 
@@ -107,8 +108,10 @@ func (p *parsing) body(s section, kind string, at span.Second) fact.Body {
 		return b
 	case "refusal_waived", "refusal_carried":
 		return p.decision(n, field, kind)
-	default:
+	case "contract_amended":
 		return p.amendment(n, field, at)
+	default:
+		return p.priced(n, field, kind, at)
 	}
 }
 

@@ -6,11 +6,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
 )
 
 func lineTexts() []string {
-	return []string{"sku", "region", "service_tier", "pricing_mode", "dedicated"}
+	return []string{"item", "name", "sku", "region", "service_tier", "pricing_mode", "dedicated", "window", "idle", "commitment", "count"}
 }
 
 func coverageFields() []string { return []string{"measured", "inferred", "missing", "top_up"} }
@@ -19,11 +20,15 @@ func deviceFields() []string { return []string{"seen_leased", "seen_unleased", "
 
 // expect reads what one document of a period must say.
 func (p *parsing) expect(n ast.Node, field string) {
-	s, ok := p.section(n, field, "contract", "period", "kind", "total", "lines", "refused", "waived", "blocked")
+	known := []string{"contract", "period", "kind", "total", "lines", "blocked"}
+	for _, which := range meter.Unbilled() {
+		known = append(known, string(which))
+	}
+	s, ok := p.section(n, field, known...)
 	if !ok {
 		return
 	}
-	var e Expectation
+	e := Expectation{Unbilled: map[meter.Standing][]Unbilled{}}
 	if e.Period, ok = p.period(s); !ok {
 		return
 	}
@@ -47,7 +52,9 @@ func (p *parsing) expect(n ast.Node, field string) {
 	for i, n := range s.list("lines") {
 		e.Lines = append(e.Lines, p.line(n, fmt.Sprintf("%s.lines[%d]", field, i), e.Currency))
 	}
-	e.Refused, e.Waived = p.unbilled(s, "refused"), p.unbilled(s, "waived")
+	for _, which := range meter.Unbilled() {
+		e.Unbilled[which] = p.unbilled(s, string(which))
+	}
 	p.s.Expect = append(p.s.Expect, e)
 }
 
@@ -68,6 +75,9 @@ func (p *parsing) line(n ast.Node, field string, currency money.Currency) Line {
 		if s.has(k) {
 			l.Texts[k] = scalarText(s.values[k])
 		}
+	}
+	if l.Texts["window"] == "none" {
+		l.Texts["window"] = ""
 	}
 	l.Quantity = stated(s, "quantity", parseQuantity)
 	l.Amount = stated(s, "amount", func(v string) (money.Rounded, error) { return money.ParseRounded(v, currency) })

@@ -72,7 +72,7 @@ func (c *checking) write(out *strings.Builder, p Period, correction bool, blocke
 			blocked = reason
 		}
 		parts := []string{"contract: " + scalar(p.Contract), "period: " + p.text, "blocked: " + scalar(blocked)}
-		writeEntry(out, append(parts, unbilledParts(standing(c.r, p, meter.Refused), standing(c.r, p, meter.Waived))...))
+		writeEntry(out, append(parts, unbilledParts(func(which meter.Standing) map[string]int64 { return standing(c.r, p, which) })...))
 		return
 	}
 	if d := c.document(p, correction); d != nil {
@@ -94,21 +94,19 @@ func writeDocument(out *strings.Builder, p Period, d *bill.Document) {
 		lines = append(lines, documentLine(&d.Lines[i], len(d.Lines) > 1))
 	}
 	parts = append(parts, "total: "+d.Total+" "+d.Currency, "lines: ["+strings.Join(lines, ", ")+"]")
-	writeEntry(out, append(parts, unbilledParts(unbilledOf(d, meter.Refused), unbilledOf(d, meter.Waived))...))
+	writeEntry(out, append(parts, unbilledParts(func(which meter.Standing) map[string]int64 { return unbilledOf(d, which) })...))
 }
 
-func unbilledParts(refused, waived map[string]int64) []string {
+func unbilledParts(of func(meter.Standing) map[string]int64) []string {
 	var parts []string
-	for _, of := range []struct {
-		name string
-		sums map[string]int64
-	}{{"refused", refused}, {"waived", waived}} {
+	for _, which := range meter.Unbilled() {
 		var list []string
-		for _, reason := range slices.Sorted(maps.Keys(of.sums)) {
-			list = append(list, fmt.Sprintf("{reason: %s, quantity: %s}", scalar(reason), quantityText(of.sums[reason])))
+		sums := of(which)
+		for _, reason := range slices.Sorted(maps.Keys(sums)) {
+			list = append(list, fmt.Sprintf("{reason: %s, quantity: %s}", scalar(reason), quantityText(sums[reason])))
 		}
 		if list != nil {
-			parts = append(parts, of.name+": ["+strings.Join(list, ", ")+"]")
+			parts = append(parts, string(which)+": ["+strings.Join(list, ", ")+"]")
 		}
 	}
 	return parts
@@ -124,7 +122,10 @@ func documentLine(l *bill.DocumentLine, named bool) string {
 			}
 		}
 	}
-	parts = append(parts, "quantity: "+quantityText(l.Quantity.MilliGPUSeconds), "amount: "+l.Amount)
+	if l.Item == "" {
+		parts = append(parts, "quantity: "+quantityText(l.Quantity.MilliGPUSeconds))
+	}
+	parts = append(parts, "amount: "+l.Amount)
 	if of := coverageOf(l); of["measured"] != 0 || of["inferred"] != 0 || of["top_up"] != 0 {
 		var lengths []string
 		for _, k := range coverageFields() {

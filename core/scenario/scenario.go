@@ -6,6 +6,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/span"
@@ -16,6 +17,7 @@ type Scenario struct {
 	File         string
 	Story        string
 	GraceSeconds int64 // the provider's, for contracts that state none
+	Stack        bool  // it is played on the real engines too
 	Close        []Period
 	Expect       []Expectation
 	Refusals     []Refusal  // all of them; nil when not stated
@@ -43,9 +45,8 @@ type Expectation struct {
 	Correction bool
 	Blocked    string // part of the reason why the period must not close
 	Total      *money.Rounded
-	Lines      []Line // all of them, in any order; nil when not stated
-	Refused    []Unbilled
-	Waived     []Unbilled
+	Lines      []Line                        // all of them, in any order; nil when not stated
+	Unbilled   map[meter.Standing][]Unbilled // by standing: nil when not stated
 }
 
 // Line is what one line of a document must say: the fields that are stated.
@@ -105,11 +106,12 @@ type parsing struct {
 }
 
 func (p *parsing) root(n ast.Node) {
-	s, ok := p.section(n, "", "story", "grace", "contracts", "events", "close", "expect", "refusals", "unbilled", "devices")
+	s, ok := p.section(n, "", "story", "stack", "grace", "contracts", "events", "close", "expect", "refusals", "unbilled", "devices")
 	if !ok {
 		return
 	}
 	need(s, "story", "say in a sentence what happens and why the bill is right", text, &p.s.Story)
+	set(s, "stack", parseBool, &p.s.Stack)
 	set(s, "grace", parseSeconds, &p.s.GraceSeconds)
 	p.longest = map[string]*contract.Contract{}
 	if !s.has("contracts") {

@@ -14,6 +14,13 @@ func Bit(i int) SecondMask { return 1 << i }
 
 // MaskOf is the part of minute m that lies in s.
 func MaskOf(m Minute, s Span) SecondMask {
+	if s.From <= m.Start() && m.End() <= s.To { // as most minutes: cheap where it is called
+		return FullMinute
+	}
+	return partOf(m, s)
+}
+
+func partOf(m Minute, s Span) SecondMask {
 	in := s.Intersect(Span{m.Start(), m.End()})
 	if in.Empty() {
 		return 0

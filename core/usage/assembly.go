@@ -16,7 +16,7 @@ type Key struct {
 
 // Assembly collects batches into minutes until they are closed. Memory is bounded by what is open: a few minutes.
 type Assembly struct {
-	minutes map[Key]*pieces
+	minutes map[Key]*pieces // nil until something is held: most blocks hold nothing that is late
 }
 
 type pieces struct {
@@ -25,7 +25,7 @@ type pieces struct {
 }
 
 // NewAssembly is empty.
-func NewAssembly() *Assembly { return &Assembly{minutes: map[Key]*pieces{}} }
+func NewAssembly() *Assembly { return &Assembly{} }
 
 // Add takes a validated batch, met at a position of the stream.
 func (a *Assembly) Add(seq uint64, b *Batch) {
@@ -40,6 +40,9 @@ func (a *Assembly) Add(seq uint64, b *Batch) {
 func (a *Assembly) add(k Key, seq uint64, p Piece) {
 	m := a.minutes[k]
 	if m == nil {
+		if a.minutes == nil {
+			a.minutes = map[Key]*pieces{}
+		}
 		m = &pieces{firstSeq: seq}
 		a.minutes[k] = m
 	}

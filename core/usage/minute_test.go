@@ -189,7 +189,7 @@ func TestLowestRunAndSequenceWins(t *testing.T) {
 		t.Errorf("busy (-want +got):\n%s", diff)
 	}
 	if m.Spoken != 0b11111 || m.Seen != 0b11110 || m.Run(3) != 7 || m.Run(4) != 8 || !m.SameRun(1, &m, 3) || m.SameRun(3, &m, 4) {
-		t.Errorf("spoken %#b, seen %#b, runs %v", m.Spoken, m.Seen, m.runs[:6])
+		t.Errorf("spoken %#b, seen %#b, from %v and %v", m.Spoken, m.Seen, m.first, m.more)
 	}
 }
 
@@ -226,4 +226,22 @@ func TestLowestRunAndSequenceWinsASecond(t *testing.T) {
 	if m.Busy[0] != 1 || m.Busy[1] != 2 || m.Busy[2] != 3 {
 		t.Errorf("busy %v, want what run 7 sequence 1 says: 1, 2, 3", m.Busy[:3])
 	}
+}
+
+// Eight seconds at a time give what one at a time gives.
+func TestBusyBelow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var m Minute
+		limit := rapid.Uint8Range(0, 128).Draw(t, "limit")
+		var want span.SecondMask
+		for i := range span.SecondsPerMinute {
+			m.Busy[i] = rapid.OneOf(rapid.Uint8(), rapid.SampledFrom([]uint8{0, limit, limit - 1, 127, 128, BusyUnknown})).Draw(t, "busy")
+			if m.Busy[i] < limit {
+				want |= span.Bit(i)
+			}
+		}
+		if got := m.BusyBelow(limit); got != want {
+			t.Fatalf("below %d: %#x, want %#x", limit, got, want)
+		}
+	})
 }

@@ -96,6 +96,10 @@ func samples() []fact.Body {
 		&fact.LogRecovered{Incarnation: 2, By: "ops-2", Reason: "a disk was lost"},
 		&fact.AlertRaised{Alert: alert},
 		&fact.AlertResolved{Alert: alert},
+		&fact.PriceBookPublished{Book: "list-cn", Effective: 1_772_000_000, Document: "currency: CNY\n"},
+		&fact.SpotPriceChanged{Index: "h100-80g", Region: "eu-1", At: 1_772_000_000, Currency: "USD", Price: "1.2345/gpu-hour"},
+		&fact.MeterRecorded{Contract: "c1", Meter: "egress", Resource: "bucket-7", At: 1_772_000_000, Quantity: "12.5"},
+		&fact.PackagePurchased{Contract: "c1", Package: "week", At: 1_772_000_000, Count: 2},
 	}
 }
 

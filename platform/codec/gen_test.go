@@ -18,6 +18,7 @@ var types = []fact.Type{
 	fact.TypeLeaseResized, fact.TypeLeaseStateChanged, fact.TypeLeaseStopped, fact.TypeRefusalWaived, fact.TypeRefusalCarried,
 	fact.TypeCustomerHalted, fact.TypeCutRequested, fact.TypeCutDone, fact.TypePeriodClosed, fact.TypeInvoiceIssued,
 	fact.TypeInvoiceRecovered, fact.TypeLogRecovered, fact.TypeAlertRaised, fact.TypeAlertResolved,
+	fact.TypePriceBookPublished, fact.TypeSpotPriceChanged, fact.TypeMeterRecorded, fact.TypePackagePurchased,
 }
 
 // draw makes valid parts of facts. Names hold what subjects and headers must guard: dots, quotes, other scripts.
@@ -115,6 +116,14 @@ func (d draw) body(t fact.Type) fact.Body {
 		}
 	}
 	switch t {
+	case fact.TypePriceBookPublished:
+		return &fact.PriceBookPublished{Book: d.name(), Effective: d.instant(), Document: d.name()}
+	case fact.TypeSpotPriceChanged:
+		return &fact.SpotPriceChanged{Index: d.name(), Region: d.optional(), At: d.instant(), Currency: d.name(), Price: d.name()}
+	case fact.TypeMeterRecorded:
+		return &fact.MeterRecorded{Contract: d.name(), Meter: d.name(), Resource: d.optional(), At: d.instant(), Quantity: d.name()}
+	case fact.TypePackagePurchased:
+		return &fact.PackagePurchased{Contract: d.name(), Package: d.name(), At: d.instant(), Count: d.share()}
 	case fact.TypeCustomerHalted:
 		return &fact.CustomerHalted{Customer: d.name(), Reason: d.name(), Block: d.number()}
 	case fact.TypeCutRequested:

@@ -33,6 +33,14 @@ func newMessage(t fact.Type) proto.Message {
 		return new(logv1.RefusalWaived)
 	case fact.TypeRefusalCarried:
 		return new(logv1.RefusalCarried)
+	case fact.TypePriceBookPublished:
+		return new(logv1.PriceBookPublished)
+	case fact.TypeSpotPriceChanged:
+		return new(logv1.SpotPriceChanged)
+	case fact.TypeMeterRecorded:
+		return new(logv1.MeterRecorded)
+	case fact.TypePackagePurchased:
+		return new(logv1.PackagePurchased)
 	case fact.TypeCustomerHalted:
 		return new(logv1.CustomerHalted)
 	case fact.TypeCutRequested:

@@ -42,6 +42,22 @@ func statedMessage(b fact.Body) proto.Message {
 	case *fact.RefusalCarried:
 		return &logv1.RefusalCarried{Contract: b.Contract, PeriodStartUnixSeconds: int64(b.PeriodStart), By: b.By, Note: b.Note}
 	default:
+		return pricedMessage(b)
+	}
+}
+
+// pricedMessage writes the facts that prices and charges stand on besides contracts and leases; nil for the others.
+func pricedMessage(b fact.Body) proto.Message {
+	switch b := b.(type) {
+	case *fact.PriceBookPublished:
+		return &logv1.PriceBookPublished{Book: b.Book, EffectiveUnixSeconds: int64(b.Effective), Document: b.Document}
+	case *fact.SpotPriceChanged:
+		return &logv1.SpotPriceChanged{Index: b.Index, Region: b.Region, AtUnixSeconds: int64(b.At), Currency: b.Currency, Price: b.Price}
+	case *fact.MeterRecorded:
+		return &logv1.MeterRecorded{Contract: b.Contract, Meter: b.Meter, Resource: b.Resource, AtUnixSeconds: int64(b.At), Quantity: b.Quantity}
+	case *fact.PackagePurchased:
+		return &logv1.PackagePurchased{Contract: b.Contract, Package: b.Package, AtUnixSeconds: int64(b.At), Count: b.Count}
+	default:
 		return nil
 	}
 }
@@ -87,7 +103,27 @@ func statedBody(m proto.Message) (fact.Body, error) {
 			Contract: m.GetContract(), PeriodStart: span.Second(m.GetPeriodStartUnixSeconds()), By: m.GetBy(), Note: m.GetNote(),
 		}, nil
 	default:
-		return nil, nil
+		return pricedBody(m), nil
+	}
+}
+
+// pricedBody is pricedMessage backwards.
+func pricedBody(m proto.Message) fact.Body {
+	switch m := m.(type) {
+	case *logv1.PriceBookPublished:
+		return &fact.PriceBookPublished{Book: m.GetBook(), Effective: span.Second(m.GetEffectiveUnixSeconds()), Document: m.GetDocument()}
+	case *logv1.SpotPriceChanged:
+		return &fact.SpotPriceChanged{
+			Index: m.GetIndex(), Region: m.GetRegion(), At: span.Second(m.GetAtUnixSeconds()), Currency: m.GetCurrency(), Price: m.GetPrice(),
+		}
+	case *logv1.MeterRecorded:
+		return &fact.MeterRecorded{
+			Contract: m.GetContract(), Meter: m.GetMeter(), Resource: m.GetResource(), At: span.Second(m.GetAtUnixSeconds()), Quantity: m.GetQuantity(),
+		}
+	case *logv1.PackagePurchased:
+		return &fact.PackagePurchased{Contract: m.GetContract(), Package: m.GetPackage(), At: span.Second(m.GetAtUnixSeconds()), Count: m.GetCount()}
+	default:
+		return nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
@@ -26,7 +27,7 @@ func compareKeys(a, b *meter.ChargeKey) int {
 		cmp.Compare(a.LocalDay, b.LocalDay), cmp.Compare(a.SKU, b.SKU), cmp.Compare(a.PricingMode, b.PricingMode),
 		cmp.Compare(a.Region, b.Region), cmp.Compare(a.ServiceTier, b.ServiceTier),
 		compareBools(a.Dedicated, b.Dedicated), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Standing, b.Standing),
-		cmp.Compare(a.Reason, b.Reason))
+		cmp.Compare(a.Reason, b.Reason), price.CompareConditions(a.Conditions, b.Conditions))
 }
 
 func compareBools(a, b bool) int {

@@ -324,39 +324,57 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 	if err != nil {
 		return err
 	}
-	return i.issue(ctx, d.Period, 1, cut, bill.NewDocument(statement, nil, 1))
+	before, n, err := i.billed(ctx, store.Period{Contract: d.Contract, PeriodStart: d.Period.From})
+	if err != nil {
+		return err
+	}
+	return i.issue(ctx, d.Period, n+1, cut, bill.NewDocument(statement, before, n+1))
+}
+
+// billed is the statement of a period's last closing and its number; nil and 0 when there was none.
+func (i *Invoicer) billed(ctx context.Context, p store.Period) (*bill.Statement, int, error) {
+	n, block := i.state.Closed(p.Contract, p.PeriodStart)
+	if n == 0 {
+		return nil, 0, nil
+	}
+	period := i.state.ClosedPeriod(p.Contract, p.PeriodStart)
+	cut, ok := i.state.CutAt(block)
+	if !ok {
+		return nil, 0, fmt.Errorf("correct %s %v: the cut at block %d that it was billed at is not in the log", p.Contract, period, block)
+	}
+	totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, cut.Block)
+	if err != nil {
+		return nil, 0, err
+	}
+	statement, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	return statement, n, err
 }
 
 // correct issues the difference between what is known at a cut and all that was billed before, if there is one.
 func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) error {
 	n, block := i.state.Closed(p.Contract, p.PeriodStart)
-	if n == 0 || block >= cut.Block {
+	if n == 0 || block >= cut.Block || i.state.Prolonged(cut, p.Contract, p.PeriodStart) {
 		return nil
 	}
-	billed, ok := i.state.CutAt(block)
 	period := i.state.ClosedPeriod(p.Contract, p.PeriodStart)
-	if !ok {
-		return fmt.Errorf("correct %s %v: the cut at block %d that it was billed at is not in the log", p.Contract, period, block)
+	totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, cut.Block)
+	if err != nil {
+		return err
 	}
-	var statements [2]*bill.Statement // as known now, and as billed
-	for k, at := range [2]bill.Cut{cut, billed} {
-		totals, err := i.store.PeriodTotals(ctx, p.Contract, p.PeriodStart, at.Block)
-		if err != nil {
-			return err
-		}
-		if statements[k], err = bill.Compute(i.state.ContractsAt(at), p.Contract, period, totals); err != nil {
-			return err
-		}
-		if k > 0 {
-			continue
-		}
-		d := bill.Due{Contract: p.Contract, Customer: statements[k].Contract.Customer, Period: period}
-		if b := i.state.CheckCorrection(d, cut, totals); b != nil {
-			i.blocked, i.deferred = append(i.blocked, *b), append(i.deferred, p)
-			return nil
-		}
+	now, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	if err != nil {
+		return err
 	}
-	d := bill.NewDocument(statements[0], statements[1], n+1)
+	due := bill.Due{Contract: p.Contract, Customer: now.Contract.Customer, Period: period}
+	if b := i.state.CheckCorrection(due, cut, totals); b != nil {
+		i.blocked, i.deferred = append(i.blocked, *b), append(i.deferred, p)
+		return nil
+	}
+	before, n, err := i.billed(ctx, p)
+	if err != nil {
+		return err
+	}
+	d := bill.NewDocument(now, before, n+1)
 	if len(d.Lines) == 0 {
 		return nil
 	}

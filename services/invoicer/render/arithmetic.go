@@ -42,23 +42,48 @@ func (o Options) arithmetic(t *Table, d *bill.Document, l *bill.DocumentLine) {
 	}
 }
 
-// price is the unit price as arithmetic: 18.00/gpu-hour × region cn-west 88% = 15.84/gpu-hour.
+// price is the unit price as arithmetic: 18.00/gpu-hour × region cn-west 88% = 15.84/gpu-hour. A cap is no factor: what stands
+// before it is too much, and what follows counts from it.
 func (o Options) price(r *bill.DocumentRow) string {
-	steps := make([]string, len(r.Steps))
-	given := "" // the unit of the price the steps begin with
+	var text, given string // given is the unit of the price the steps begin with
 	for i, s := range r.Steps {
-		name, text, _ := strings.Cut(s, " ")
-		amount, unit, ok := strings.Cut(text, "/")
-		if ok && i == 0 {
-			given = unit
-			steps[i] = glued(group(amount) + "/" + o.word(unit))
-		} else {
-			steps[i] = glued(strings.TrimSpace(o.phrase(name) + " " + clean(text)))
+		name, of, _ := strings.Cut(s, " ")
+		amount, unit, priced := strings.Cut(of, "/")
+		step, by := glued(strings.TrimSpace(o.phrase(name)+" "+o.share(clean(of)))), times
+		switch {
+		case name == "volume":
+			step, given = o.volume(of, i == 0), "gpu-hour"
+		case name == "cap" && i > 0:
+			step, by = glued(o.phrase(name)+" "+group(amount)+"/"+o.word(unit)), "; "
+		case priced && i == 0 && name != "covered_by": // a commitment may be called base/2026
+			step, given = glued(group(amount)+"/"+o.word(unit)), unit
 		}
+		if i > 0 {
+			text += by
+		}
+		text += step
 	}
-	text := strings.Join(steps, times)
-	if len(steps) != 1 || given != "gpu-hour" {
+	if len(r.Steps) != 1 || given != "gpu-hour" {
 		text += equals + glued(group(r.PerGPUHour)+"/"+o.say("gpu-hour"))
+	}
+	return text
+}
+
+// volume is a factor of volume tiers, or the mean of their prices where the steps begin with it.
+func (o Options) volume(text string, first bool) string {
+	if first {
+		return o.figures(text)
+	}
+	return glued(o.say("volume") + " " + o.figures(text))
+}
+
+// share says in the reader's language what a step takes off or adds: "night 40% off".
+func (o Options) share(text string) string {
+	for _, change := range []string{"%s off", "%s more"} {
+		if rest, ok := strings.CutSuffix(text, strings.TrimPrefix(change, "%s")); ok {
+			i := strings.LastIndex(rest, " ") + 1
+			return rest[:i] + o.say(change, rest[i:])
+		}
 	}
 	return text
 }

@@ -18,7 +18,7 @@ func Invoice(d *bill.Document, o Options) string {
 	o.header(p, d)
 	switch {
 	case len(d.Lines) > 0:
-		p.WriteString(o.lines(d))
+		o.billed(p, d)
 	case d.Kind == bill.KindCancellation:
 		p.paragraph(plain, o.say("Invoice %s billed nothing: there is nothing to take back.", clean(d.Cancels)), room(o.Width))
 	case len(d.Unbilled) > 0:
@@ -32,6 +32,7 @@ func Invoice(d *bill.Document, o Options) string {
 		p.line(plain, "")
 		p.WriteString(o.unbilled(d))
 	}
+	o.projected(p, d)
 	o.remarks(p, d)
 	return p.String()
 }
@@ -112,30 +113,48 @@ func devices(n int) string {
 	return strconv.Itoa(n)
 }
 
-// lines is the table of what is billed.
-func (o Options) lines(d *bill.Document) string {
-	amount := "Amount (%s)"
-	if d.Kind == bill.KindCorrection {
-		amount = "Difference (%s)"
+// billed is what is billed: GPU time, and below it the other charges with the total of both.
+func (o Options) billed(p *page, d *bill.Document) {
+	time, items := parts(d.Lines)
+	if len(items) == 0 {
+		p.WriteString(o.lines(d, time, "Total", group(d.Total)))
+		return
 	}
+	total := func(t *Table) { t.Total("", o.say("Total"), "", "", group(d.Total)) }
+	if len(time) == 0 {
+		p.WriteString(o.items(d, items, total))
+		return
+	}
+	p.WriteString(o.lines(d, time, "Subtotal", subtotal(d, time)))
+	p.line(plain, "")
+	p.line(bold, o.say("Other charges"))
+	p.line(plain, "")
+	p.WriteString(o.items(d, items, func(t *Table) {
+		t.Total("", o.say("Subtotal"), "", "", subtotal(d, items))
+		total(t)
+	}))
+}
+
+// lines is the table of billed GPU time, with its sum under the given name.
+func (o Options) lines(d *bill.Document, list []bill.DocumentLine, name, total string) string {
 	t := Table{Width: o.Width, Colour: o.Colour, Indent: 4, Columns: []Column{
 		{Head: " #", Align: Right},
 		{Head: o.say("Item"), Fit: Fill},
 		{Head: o.say("Leases"), Align: Right},
 		{Head: o.say("Devices"), Align: Right},
 		{Head: o.say("GPU-hours"), Align: Right},
-		{Head: o.say(amount, clean(d.Currency)), Align: Right},
+		{Head: o.say(amountHead(d), clean(d.Currency)), Align: Right},
 	}}
-	for i := range d.Lines {
-		l := &d.Lines[i]
+	for i := range list {
+		l := &list[i]
 		t.row(false, strconv.Itoa(l.Line), o.item(l), strconv.Itoa(l.Leases), devices(l.Devices), group(l.Quantity.GPUHours), group(l.Amount))
 		o.arithmetic(&t, d, l)
 		if c := o.coverage(l.Quantity.Coverage, difference(d), false); c != "" {
 			t.note(o.say("coverage"), c)
 		}
 	}
-	t.Total("", o.say("Total"), "", "", group(d.Quantity.GPUHours), group(d.Total))
-	if c := o.coverage(d.Quantity.Coverage, difference(d), true); c != "" && len(d.Lines) > 1 {
+	t.Total("", o.say(name), "", "", group(d.Quantity.GPUHours), total)
+	if c := o.coverage(d.Quantity.Coverage, difference(d), true); c != "" && len(list) > 1 {
 		t.note(o.say("coverage"), c)
 	}
 	return t.String()
@@ -160,6 +179,12 @@ func (o Options) item(l *bill.DocumentLine) string {
 	}
 	if l.Dedicated {
 		parts = append(parts, glued(o.say("dedicated")))
+	}
+	if l.Commitment != "" {
+		parts = append(parts, glued(o.say("covered by %s", clean(l.Commitment))))
+	}
+	if l.Window != "" {
+		parts = append(parts, glued(o.say("window %s", clean(l.Window))))
 	}
 	return strings.Join(parts, string(glue)+"· ")
 }
@@ -240,10 +265,12 @@ func (o Options) unbilled(d *bill.Document) string {
 	for _, l := range d.Unbilled {
 		t.Row(o.say(string(l.Standing)), l.SKU, strconv.Itoa(l.Leases), group(l.Quantity.GPUHours))
 		why, remedy := o.explain(l.Reason)
-		if l.Standing == meter.Waived {
+		switch l.Standing {
+		case meter.Waived:
 			remedy = o.say("Nothing: a person gave this time away for good, and it is never billed.")
-		} else {
+		case meter.Refused:
 			remedy = strings.TrimSpace(remedy + o.say(after))
+		case meter.Free, meter.Unobserved, meter.Priced: // nothing is left to do
 		}
 		t.note(o.say("why"), why)
 		t.note(o.say("what to do"), remedy)

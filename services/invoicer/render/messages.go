@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -24,7 +25,7 @@ type Options struct {
 // say is a text in the reader's language: the English one names it.
 func (o Options) say(english string, args ...any) string {
 	text := english
-	if zh, ok := chinese[english]; ok && o.Language == Chinese {
+	if zh := cmp.Or(chinese[english], chineseContract[english], chineseExplain[english]); zh != "" && o.Language == Chinese {
 		text = zh
 	}
 	if len(args) == 0 {
@@ -87,8 +88,15 @@ var chinese = map[string]string{
 	"reserved":                       "预留",
 	"spot":                           "竞价",
 	"forward":                        "预约",
+	"spot_max":                       "竞价上限",
 	"region":                         "地域",
 	"service_tier":                   "服务等级",
+	"window":                         "时段",
+	"covered by %s":                  "由 %s 覆盖",
+	"covered_by":                     "覆盖承诺",
+	"window %s":                      "时段 %s",
+	"%s off":                         "优惠 %s",
+	"%s more":                        "加价 %s",
 	"gpu-second":                     "卡秒",
 	"gpu-minute":                     "卡分钟",
 	"gpu-hour":                       "卡时",
@@ -115,6 +123,38 @@ var chinese = map[string]string{
 	"missing":       "缺失",
 	"start minimum": "起租补足",
 
+	// items
+	"Other charges":        "其他费用",
+	"Subtotal":             "小计",
+	"Quantity":             "数量",
+	"Unit":                 "单位",
+	"metered":              "计量",
+	"add-on":               "附加服务",
+	"tier fee":             "阶梯固定费",
+	"commitment shortfall": "承诺消费差额",
+	"reservation fee":      "预留费",
+	"package":              "套餐",
+	"take or pay":          "照付不议",
+	"volume":               "阶梯用量",
+	"bundle":               "组合优惠",
+	"allowance":            "免费额度",
+	"billed":               "计费数量",
+	"packages":             "套餐数",
+	"tier":                 "阶梯",
+	"flat":                 "固定费",
+	"part":                 "占比",
+	"days":                 "天数",
+	"used":                 "用量",
+	"charges":              "已计费用",
+	"spend":                "承诺消费",
+	"gpus":                 "卡数",
+	"untaken":              "未用",
+	"of":                   "/",
+	"month":                "月",
+	"gpu-hours":            "卡时",
+	"Projected":            "预计",
+	"This would be due if nothing more was used in the period. It is not part of the total.": "如本周期不再有用量，还将产生以下费用；未计入合计。",
+
 	// notes
 	"Rounding":            "舍入",
 	"Samples":             "采样",
@@ -133,6 +173,8 @@ var chinese = map[string]string{
 	"Standing":   "状态",
 	"waived":     "已减免",
 	"refused":    "暂不可计费",
+	"free":       "免费",
+	"unobserved": "未采样",
 	"why":        "原因",
 	"what to do": "处理",
 	"detail":     "详情",

@@ -61,6 +61,47 @@ var reasons = []reason{
 		"价格中没有该服务等级的系数。", "请以补充协议增加等级系数，或更正租约服务等级。",
 	},
 	{
+		"no_spot_price", "The spot index has no price for this time and region in the contract's currency.", "State the price with its instant (spot.price_changed.v1).",
+		"该时段该地域的竞价指数没有合同币种的价格。", "请补交带生效时间的竞价价格（spot.price_changed.v1）。",
+	},
+	{
+		"bad_spot_price", "The spot price or its currency cannot be read; the price before it stands.", "State the price again under another key, such as 1.2345/gpu-hour.",
+		"竞价价格或币种无法解析，仍按此前价格计费。", "请以新的键重新提交价格，例如 1.2345/gpu-hour。",
+	},
+	{
+		"reclaimed_free", "The provider took the lease back soon after its start; the contract does not charge for that.", "Nothing: this time is free.",
+		"租约开始后不久即被服务方收回，按合同不计费。", "无需处理：该时间免费。",
+	},
+	{
+		"not_seen", "No sample proves this time, and the contract bills only time that samples prove.", "Nothing, unless the samples are still to come: those that come late bill it by a correction.",
+		"没有采样证明该时间，而合同只对有采样的时间计费。", "无需处理；若采样尚未送达，迟到的采样将以更正账单补计。",
+	},
+	{
+		"unknown_package", "The contract sells no package of this name at this time.", "Add the package by an amendment, or state the purchase under the right name and carry the refusal.",
+		"合同在该时间不出售此名称的套餐。", "请以补充协议增加套餐，或以正确的名称重新提交购买记录，并将该拒收记录结转。",
+	},
+	{
+		"unknown_meter", "The contract has no meter of this name at this time.", "Add the meter by an amendment, or state the reading under the right name.",
+		"合同在该时间没有此名称的计量项。", "请以补充协议增加计量项，或以正确的名称重新提交读数。",
+	},
+	{
+		"bad_quantity", "The quantity of the reading is negative, too large or no decimal number.", "State the right quantity under a new key, and carry the refusal.",
+		"读数的数量为负、过大或不是十进制数。", "请以新键提交正确的数量，并将该拒收记录结转。",
+	},
+	{
+		"counter_fell", "The counter shows less than before.", "If it began anew, state its readings under another resource; then carry the refusal.",
+		"累计读数小于此前的读数。", "如计数器已重新开始，请以另一资源名提交读数，并将该拒收记录结转。",
+	},
+	{
+		"no_resource", "The meter counts resources, and the reading names none.", "State the reading with its resource, and carry the refusal.",
+		"该计量项按资源计数，而读数未指明资源。", "请补充资源后重新提交，并将该拒收记录结转。",
+	},
+	{
+		"no_holiday_calendar", "The price depends on whether a day is a holiday, and no holiday calendar of the contract speaks of it.",
+		"Name that year's calendar in the schedule by an amendment.",
+		"价格取决于当日是否为节假日，而合同引用的节假日历未涵盖该日。", "请以补充协议在分时计价条款中增加该年度的节假日历。",
+	},
+	{
 		"overlap", "The device was already given out to an earlier lease.", "Correct the lease that is wrong: one device has one holder at a time.",
 		"设备已分配给更早的租约。", "请更正有误的租约：同一设备同一时间只能属于一份租约。",
 	},

@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -16,6 +17,7 @@ const hour = 3600 * 1000 // milli-GPU-seconds of a GPU-hour
 type world struct {
 	t         testing.TB
 	contracts *contract.Register
+	document  string
 	base      meter.ChargeKey
 	totals    []meter.Total
 }
@@ -30,6 +32,7 @@ func newWorld(t testing.TB, currency, zone, billing, rates string) *world {
 	w := &world{t: t, contracts: contract.NewRegister()}
 	document := fmt.Sprintf("{contract: acme-2026, customer: acme, currency: %s, timezone: %s, term: {from: 2026-01-01, to: open}, billing: {%s}, rates: [%s]}",
 		currency, zone, billing, rates)
+	w.document = document
 	w.contracts.Apply(fact.Fact{Seq: 1, Key: "1", Body: &fact.ContractSigned{Contract: "acme-2026", Customer: "acme", Document: document}})
 	latest := w.contracts.Latest()
 	if len(latest) != 1 {
@@ -95,6 +98,84 @@ func normal(t testing.TB) *bill.Document {
 	w.add("serve-1", "GPU-9", 100*hour+1234567, 4000, 300*1000, dedicated)
 	w.add("batch-1", "GPU-10", 36*hour+500, 0, 30*hour, a100)
 	return w.invoice(7)
+}
+
+// windows has nights and working days at prices of their own.
+func windows(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", twoRates+`], schedule: [{name: night, for: [on_demand], windows: [Mon-Fri 22:00-08:00, Sat-Sun 00:00-24:00], holidays: cn-2026, off: 40%},
+		{name: 早高峰, for: [on_demand], windows: [Mon-Fri 09:00-11:00], holidays: cn-2026, add: 12.5%}`)
+	w.add("train-1", "GPU-1", 250*hour, 0, 0, nil)
+	w.add("train-1", "GPU-1", 392*hour, 0, 0, func(k *meter.ChargeKey) { k.Window = "night" })
+	w.add("train-1", "GPU-1", 30*hour, 0, 0, func(k *meter.ChargeKey) { k.Window = "早高峰" })
+	w.add("train-2", "GPU-2", 2*hour, 0, 0, func(k *meter.ChargeKey) { k.Standing, k.Reason = meter.Refused, contract.NoHolidayCalendar })
+	return w.invoice(16)
+}
+
+// committed has time that a reservation, a forward and a package cover, and what these cost.
+func committed(t testing.TB) *bill.Document {
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", `{sku: h100-sxm, on_demand: 18.00/gpu-hour, region: {cn-west: 88%},
+		reserved: [{name: base/2026, quantity: 8, price: 7560.00/gpu-month, from: 2026-01-01, to: 2026-02-15}],
+		forward: [{name: 春季, quantity: 4, price: 12.00/gpu-hour, from: 2026-02-10, to: 2026-02-12, take_or_pay: true}]}], packages: [{name: day, sku: h100-sxm, unit: day, quantity: 8, price: 1500.00}`)
+	w.contracts.Apply(fact.Fact{Seq: 5, Key: "p", Body: &fact.PackagePurchased{Contract: "acme-2026", Package: "day", At: w.base.PeriodStart + 90000, Count: 2}})
+	w.add("train-1", "GPU-1", 300*hour, 0, 0, func(k *meter.ChargeKey) { k.Commitment = "base/2026" })
+	w.add("train-1", "GPU-2", 100*hour, 0, 0, func(k *meter.ChargeKey) { k.Commitment = "春季" })
+	w.add("train-1", "GPU-3", 24*hour, 0, 0, func(k *meter.ChargeKey) { k.Commitment = "day" })
+	w.add("train-1", "GPU-4", 10*hour, 0, 0, nil)
+	return w.invoice(20)
+}
+
+// charged is a month with volume tiers, metered use, add-ons, a bundle and a commitment that the charges do not reach.
+func charged(t testing.TB) *world {
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", `{sku: h100-sxm, on_demand: 18.00/gpu-hour, region: {cn-east: 100%, cn-west: 88%},
+		volume: {by: gpu-hours, method: graduated, tiers: [{upto: 1000, price: 100%}, {price: 90%, flat: 500.00}]}},
+		{sku: a100-80g, on_demand: 12.00/gpu-hour, volume: {by: gpu-hours, method: graduated, tiers: [{upto: 100, price: 10.00/gpu-hour}, {price: 8.00/gpu-hour}]}}],
+		commitment: {spend: 50000.00/month, shortfall: bill}, meters: [{name: egress, price: 0.80/GB, free: 100 GB}, {name: storage-ssd, price: 0.35/GB-month}, {name: training-steps, price: 2.00/1000, model: package},
+		{name: 短信, model: graduated, tiers: [{upto: 1000, price: 0.05/条}, {price: 0.045/条}]}],
+		bundles: [{with: storage-ssd, at_least: 1 TB-month, on: a100-80g, off: 5%}],
+		addons: [{name: support-gold, price: 3000.00/month, prorate: true}, {name: ai-enterprise, price: 3.20/gpu-hour}`)
+	w.contracts.Apply(fact.Fact{Seq: 2, Key: "2", Body: &fact.ContractAmended{
+		Contract: "acme-2026", Effective: w.base.PeriodStart + 14*86400, Document: strings.ReplaceAll(w.document, "3000.00", "4500.00"),
+	}})
+	for i, r := range []fact.MeterRecorded{
+		{Meter: "storage-ssd", Resource: "v1", Quantity: "1000"},
+		{Meter: "storage-ssd", Resource: "v1", At: 14 * 86400, Quantity: "2500.5"},
+		{Meter: "egress", At: 3600, Quantity: "512.75"},
+		{Meter: "training-steps", At: 7200, Quantity: "6001"},
+		{Meter: "短信", At: 9000, Quantity: "1234"},
+	} {
+		r.Contract, r.At = "acme-2026", w.base.PeriodStart+r.At
+		w.contracts.Apply(fact.Fact{Seq: uint64(10 + i), Key: fmt.Sprint("r", i), Body: &r})
+	}
+	if p := w.contracts.Problems("acme-2026"); len(p) > 0 {
+		t.Fatalf("%+v", p)
+	}
+	east := func(k *meter.ChargeKey) { k.Region = "cn-east" }
+	w.add("train-1", "GPU-1", 600*hour, 0, 0, nil)
+	w.add("train-2", "GPU-2", 600*hour, 0, 0, east)
+	w.add("batch-1", "GPU-3", 130*hour, 0, 0, a100)
+	return w
+}
+
+func charges(t testing.TB) *bill.Document { return charged(t).invoice(17) }
+
+func chargesPreview(t testing.TB) *bill.Document {
+	return bill.NewDocument(charged(t).statement(), nil, 0)
+}
+
+// chargesCorrection learns of more egress and of more hours.
+func chargesCorrection(t testing.TB) *bill.Document {
+	w := charged(t)
+	before := w.statement()
+	w.contracts.Apply(fact.Fact{Seq: 20, Key: "late", Body: &fact.MeterRecorded{Contract: "acme-2026", Meter: "egress", At: w.base.PeriodStart + 99, Quantity: "87.25"}})
+	w.add("train-3", "GPU-4", 100*hour, 0, 0, nil)
+	return bill.NewDocument(w.statement(), before, 2).Numbered("GH-2026", 18)
+}
+
+// items alone have no table of GPU time.
+func items(t testing.TB) *bill.Document {
+	w := charged(t)
+	w.totals = nil
+	return w.invoice(19)
 }
 
 func minimums(t testing.TB) *bill.Document {
@@ -197,6 +278,7 @@ func cancellation(t testing.TB) *bill.Document {
 func samples(t testing.TB) map[string]*bill.Document {
 	return map[string]*bill.Document{
 		"normal": normal(t), "minimum": minimums(t), "two-prices": twoPrices(t), "correction": correction(t), "unbilled": unbilled(t),
-		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t), "cancellation": cancellation(t),
+		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t), "windows": windows(t), "cancellation": cancellation(t),
+		"charges": charges(t), "charges-preview": chargesPreview(t), "charges-correction": chargesCorrection(t), "items": items(t), "committed": committed(t),
 	}
 }

@@ -1011,6 +1011,290 @@ func (x *RefusalCarried) GetNote() string {
 	return ""
 }
 
+// PriceBookPublished is price_book.published.v1.
+type PriceBookPublished struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Book                 string                 `protobuf:"bytes,1,opt,name=book,proto3" json:"book,omitempty"`
+	EffectiveUnixSeconds int64                  `protobuf:"varint,2,opt,name=effective_unix_seconds,json=effectiveUnixSeconds,proto3" json:"effective_unix_seconds,omitempty"`
+	Document             string                 `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *PriceBookPublished) Reset() {
+	*x = PriceBookPublished{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceBookPublished) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceBookPublished) ProtoMessage() {}
+
+func (x *PriceBookPublished) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceBookPublished.ProtoReflect.Descriptor instead.
+func (*PriceBookPublished) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PriceBookPublished) GetBook() string {
+	if x != nil {
+		return x.Book
+	}
+	return ""
+}
+
+func (x *PriceBookPublished) GetEffectiveUnixSeconds() int64 {
+	if x != nil {
+		return x.EffectiveUnixSeconds
+	}
+	return 0
+}
+
+func (x *PriceBookPublished) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+// SpotPriceChanged is spot.price_changed.v1.
+type SpotPriceChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         string                 `protobuf:"bytes,1,opt,name=index,proto3" json:"index,omitempty"`
+	Region        string                 `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,3,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	Currency      string                 `protobuf:"bytes,4,opt,name=currency,proto3" json:"currency,omitempty"`
+	Price         string                 `protobuf:"bytes,5,opt,name=price,proto3" json:"price,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpotPriceChanged) Reset() {
+	*x = SpotPriceChanged{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpotPriceChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpotPriceChanged) ProtoMessage() {}
+
+func (x *SpotPriceChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpotPriceChanged.ProtoReflect.Descriptor instead.
+func (*SpotPriceChanged) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SpotPriceChanged) GetIndex() string {
+	if x != nil {
+		return x.Index
+	}
+	return ""
+}
+
+func (x *SpotPriceChanged) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *SpotPriceChanged) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *SpotPriceChanged) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
+func (x *SpotPriceChanged) GetPrice() string {
+	if x != nil {
+		return x.Price
+	}
+	return ""
+}
+
+// MeterRecorded is meter.recorded.v1.
+type MeterRecorded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Meter         string                 `protobuf:"bytes,2,opt,name=meter,proto3" json:"meter,omitempty"`
+	Resource      string                 `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,4,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	Quantity      string                 `protobuf:"bytes,5,opt,name=quantity,proto3" json:"quantity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MeterRecorded) Reset() {
+	*x = MeterRecorded{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MeterRecorded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MeterRecorded) ProtoMessage() {}
+
+func (x *MeterRecorded) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MeterRecorded.ProtoReflect.Descriptor instead.
+func (*MeterRecorded) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *MeterRecorded) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *MeterRecorded) GetMeter() string {
+	if x != nil {
+		return x.Meter
+	}
+	return ""
+}
+
+func (x *MeterRecorded) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *MeterRecorded) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *MeterRecorded) GetQuantity() string {
+	if x != nil {
+		return x.Quantity
+	}
+	return ""
+}
+
+// PackagePurchased is package.purchased.v1.
+type PackagePurchased struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Package       string                 `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,3,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	Count         int64                  `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PackagePurchased) Reset() {
+	*x = PackagePurchased{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PackagePurchased) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PackagePurchased) ProtoMessage() {}
+
+func (x *PackagePurchased) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PackagePurchased.ProtoReflect.Descriptor instead.
+func (*PackagePurchased) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PackagePurchased) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *PackagePurchased) GetPackage() string {
+	if x != nil {
+		return x.Package
+	}
+	return ""
+}
+
+func (x *PackagePurchased) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *PackagePurchased) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // CustomerHalted is customer.halted.v1.
 type CustomerHalted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1023,7 +1307,7 @@ type CustomerHalted struct {
 
 func (x *CustomerHalted) Reset() {
 	*x = CustomerHalted{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[12]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1319,7 @@ func (x *CustomerHalted) String() string {
 func (*CustomerHalted) ProtoMessage() {}
 
 func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[12]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1332,7 @@ func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomerHalted.ProtoReflect.Descriptor instead.
 func (*CustomerHalted) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{12}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CustomerHalted) GetCustomer() string {
@@ -1083,7 +1367,7 @@ type CutRequested struct {
 
 func (x *CutRequested) Reset() {
 	*x = CutRequested{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[13]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1379,7 @@ func (x *CutRequested) String() string {
 func (*CutRequested) ProtoMessage() {}
 
 func (x *CutRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[13]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1392,7 @@ func (x *CutRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequested.ProtoReflect.Descriptor instead.
 func (*CutRequested) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{13}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CutRequested) GetCut() string {
@@ -1138,7 +1422,7 @@ type Total struct {
 
 func (x *Total) Reset() {
 	*x = Total{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[14]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1434,7 @@ func (x *Total) String() string {
 func (*Total) ProtoMessage() {}
 
 func (x *Total) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[14]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1447,7 @@ func (x *Total) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Total.ProtoReflect.Descriptor instead.
 func (*Total) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{14}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Total) GetContract() string {
@@ -1209,7 +1493,7 @@ type CutDone struct {
 
 func (x *CutDone) Reset() {
 	*x = CutDone{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[15]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1505,7 @@ func (x *CutDone) String() string {
 func (*CutDone) ProtoMessage() {}
 
 func (x *CutDone) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[15]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1518,7 @@ func (x *CutDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutDone.ProtoReflect.Descriptor instead.
 func (*CutDone) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{15}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CutDone) GetCut() string {
@@ -1286,7 +1570,7 @@ type PeriodClosed struct {
 
 func (x *PeriodClosed) Reset() {
 	*x = PeriodClosed{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1582,7 @@ func (x *PeriodClosed) String() string {
 func (*PeriodClosed) ProtoMessage() {}
 
 func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1595,7 @@ func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodClosed.ProtoReflect.Descriptor instead.
 func (*PeriodClosed) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{16}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PeriodClosed) GetContract() string {
@@ -1363,7 +1647,7 @@ type InvoiceIssued struct {
 
 func (x *InvoiceIssued) Reset() {
 	*x = InvoiceIssued{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1659,7 @@ func (x *InvoiceIssued) String() string {
 func (*InvoiceIssued) ProtoMessage() {}
 
 func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1672,7 @@ func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceIssued.ProtoReflect.Descriptor instead.
 func (*InvoiceIssued) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{17}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *InvoiceIssued) GetSeries() string {
@@ -1441,7 +1725,7 @@ type InvoiceRecovered struct {
 
 func (x *InvoiceRecovered) Reset() {
 	*x = InvoiceRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1737,7 @@ func (x *InvoiceRecovered) String() string {
 func (*InvoiceRecovered) ProtoMessage() {}
 
 func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1750,7 @@ func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceRecovered.ProtoReflect.Descriptor instead.
 func (*InvoiceRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InvoiceRecovered) GetIncarnation() uint64 {
@@ -1523,7 +1807,7 @@ type LogRecovered struct {
 
 func (x *LogRecovered) Reset() {
 	*x = LogRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1819,7 @@ func (x *LogRecovered) String() string {
 func (*LogRecovered) ProtoMessage() {}
 
 func (x *LogRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1832,7 @@ func (x *LogRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecovered.ProtoReflect.Descriptor instead.
 func (*LogRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LogRecovered) GetIncarnation() uint64 {
@@ -1589,7 +1873,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1885,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1898,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Alert) GetRule() string {
@@ -1683,7 +1967,7 @@ type AlertRaised struct {
 
 func (x *AlertRaised) Reset() {
 	*x = AlertRaised{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1979,7 @@ func (x *AlertRaised) String() string {
 func (*AlertRaised) ProtoMessage() {}
 
 func (x *AlertRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1992,7 @@ func (x *AlertRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRaised.ProtoReflect.Descriptor instead.
 func (*AlertRaised) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AlertRaised) GetAlert() *Alert {
@@ -1728,7 +2012,7 @@ type AlertResolved struct {
 
 func (x *AlertResolved) Reset() {
 	*x = AlertResolved{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2024,7 @@ func (x *AlertResolved) String() string {
 func (*AlertResolved) ProtoMessage() {}
 
 func (x *AlertResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2037,7 @@ func (x *AlertResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertResolved.ProtoReflect.Descriptor instead.
 func (*AlertResolved) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AlertResolved) GetAlert() *Alert {
@@ -1830,7 +2114,28 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x129\n" +
 	"\x19period_start_unix_seconds\x18\x02 \x01(\x03R\x16periodStartUnixSeconds\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
-	"\x04note\x18\x04 \x01(\tR\x04note\"Z\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"z\n" +
+	"\x12PriceBookPublished\x12\x12\n" +
+	"\x04book\x18\x01 \x01(\tR\x04book\x124\n" +
+	"\x16effective_unix_seconds\x18\x02 \x01(\x03R\x14effectiveUnixSeconds\x12\x1a\n" +
+	"\bdocument\x18\x03 \x01(\tR\bdocument\"\x9a\x01\n" +
+	"\x10SpotPriceChanged\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\tR\x05index\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12&\n" +
+	"\x0fat_unix_seconds\x18\x03 \x01(\x03R\ratUnixSeconds\x12\x1a\n" +
+	"\bcurrency\x18\x04 \x01(\tR\bcurrency\x12\x14\n" +
+	"\x05price\x18\x05 \x01(\tR\x05price\"\xa1\x01\n" +
+	"\rMeterRecorded\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x14\n" +
+	"\x05meter\x18\x02 \x01(\tR\x05meter\x12\x1a\n" +
+	"\bresource\x18\x03 \x01(\tR\bresource\x12&\n" +
+	"\x0fat_unix_seconds\x18\x04 \x01(\x03R\ratUnixSeconds\x12\x1a\n" +
+	"\bquantity\x18\x05 \x01(\tR\bquantity\"\x86\x01\n" +
+	"\x10PackagePurchased\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x18\n" +
+	"\apackage\x18\x02 \x01(\tR\apackage\x12&\n" +
+	"\x0fat_unix_seconds\x18\x03 \x01(\x03R\ratUnixSeconds\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x03R\x05count\"Z\n" +
 	"\x0eCustomerHalted\x12\x1a\n" +
 	"\bcustomer\x18\x01 \x01(\tR\bcustomer\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -1916,34 +2221,38 @@ func file_gpuhour_log_v1_fact_proto_rawDescGZIP() []byte {
 }
 
 var file_gpuhour_log_v1_fact_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_gpuhour_log_v1_fact_proto_goTypes = []any{
-	(ClockMode)(0),            // 0: gpuhour.log.v1.ClockMode
-	(LeaseState)(0),           // 1: gpuhour.log.v1.LeaseState
-	(EndedBy)(0),              // 2: gpuhour.log.v1.EndedBy
-	(*ClockDeclared)(nil),     // 3: gpuhour.log.v1.ClockDeclared
-	(*TimeResumed)(nil),       // 4: gpuhour.log.v1.TimeResumed
-	(*ContractSigned)(nil),    // 5: gpuhour.log.v1.ContractSigned
-	(*ContractAmended)(nil),   // 6: gpuhour.log.v1.ContractAmended
-	(*Share)(nil),             // 7: gpuhour.log.v1.Share
-	(*Label)(nil),             // 8: gpuhour.log.v1.Label
-	(*LeaseStarted)(nil),      // 9: gpuhour.log.v1.LeaseStarted
-	(*LeaseResized)(nil),      // 10: gpuhour.log.v1.LeaseResized
-	(*LeaseStateChanged)(nil), // 11: gpuhour.log.v1.LeaseStateChanged
-	(*LeaseStopped)(nil),      // 12: gpuhour.log.v1.LeaseStopped
-	(*RefusalWaived)(nil),     // 13: gpuhour.log.v1.RefusalWaived
-	(*RefusalCarried)(nil),    // 14: gpuhour.log.v1.RefusalCarried
-	(*CustomerHalted)(nil),    // 15: gpuhour.log.v1.CustomerHalted
-	(*CutRequested)(nil),      // 16: gpuhour.log.v1.CutRequested
-	(*Total)(nil),             // 17: gpuhour.log.v1.Total
-	(*CutDone)(nil),           // 18: gpuhour.log.v1.CutDone
-	(*PeriodClosed)(nil),      // 19: gpuhour.log.v1.PeriodClosed
-	(*InvoiceIssued)(nil),     // 20: gpuhour.log.v1.InvoiceIssued
-	(*InvoiceRecovered)(nil),  // 21: gpuhour.log.v1.InvoiceRecovered
-	(*LogRecovered)(nil),      // 22: gpuhour.log.v1.LogRecovered
-	(*Alert)(nil),             // 23: gpuhour.log.v1.Alert
-	(*AlertRaised)(nil),       // 24: gpuhour.log.v1.AlertRaised
-	(*AlertResolved)(nil),     // 25: gpuhour.log.v1.AlertResolved
+	(ClockMode)(0),             // 0: gpuhour.log.v1.ClockMode
+	(LeaseState)(0),            // 1: gpuhour.log.v1.LeaseState
+	(EndedBy)(0),               // 2: gpuhour.log.v1.EndedBy
+	(*ClockDeclared)(nil),      // 3: gpuhour.log.v1.ClockDeclared
+	(*TimeResumed)(nil),        // 4: gpuhour.log.v1.TimeResumed
+	(*ContractSigned)(nil),     // 5: gpuhour.log.v1.ContractSigned
+	(*ContractAmended)(nil),    // 6: gpuhour.log.v1.ContractAmended
+	(*Share)(nil),              // 7: gpuhour.log.v1.Share
+	(*Label)(nil),              // 8: gpuhour.log.v1.Label
+	(*LeaseStarted)(nil),       // 9: gpuhour.log.v1.LeaseStarted
+	(*LeaseResized)(nil),       // 10: gpuhour.log.v1.LeaseResized
+	(*LeaseStateChanged)(nil),  // 11: gpuhour.log.v1.LeaseStateChanged
+	(*LeaseStopped)(nil),       // 12: gpuhour.log.v1.LeaseStopped
+	(*RefusalWaived)(nil),      // 13: gpuhour.log.v1.RefusalWaived
+	(*RefusalCarried)(nil),     // 14: gpuhour.log.v1.RefusalCarried
+	(*PriceBookPublished)(nil), // 15: gpuhour.log.v1.PriceBookPublished
+	(*SpotPriceChanged)(nil),   // 16: gpuhour.log.v1.SpotPriceChanged
+	(*MeterRecorded)(nil),      // 17: gpuhour.log.v1.MeterRecorded
+	(*PackagePurchased)(nil),   // 18: gpuhour.log.v1.PackagePurchased
+	(*CustomerHalted)(nil),     // 19: gpuhour.log.v1.CustomerHalted
+	(*CutRequested)(nil),       // 20: gpuhour.log.v1.CutRequested
+	(*Total)(nil),              // 21: gpuhour.log.v1.Total
+	(*CutDone)(nil),            // 22: gpuhour.log.v1.CutDone
+	(*PeriodClosed)(nil),       // 23: gpuhour.log.v1.PeriodClosed
+	(*InvoiceIssued)(nil),      // 24: gpuhour.log.v1.InvoiceIssued
+	(*InvoiceRecovered)(nil),   // 25: gpuhour.log.v1.InvoiceRecovered
+	(*LogRecovered)(nil),       // 26: gpuhour.log.v1.LogRecovered
+	(*Alert)(nil),              // 27: gpuhour.log.v1.Alert
+	(*AlertRaised)(nil),        // 28: gpuhour.log.v1.AlertRaised
+	(*AlertResolved)(nil),      // 29: gpuhour.log.v1.AlertResolved
 }
 var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	0,  // 0: gpuhour.log.v1.ClockDeclared.mode:type_name -> gpuhour.log.v1.ClockMode
@@ -1952,9 +2261,9 @@ var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	7,  // 3: gpuhour.log.v1.LeaseResized.devices:type_name -> gpuhour.log.v1.Share
 	1,  // 4: gpuhour.log.v1.LeaseStateChanged.state:type_name -> gpuhour.log.v1.LeaseState
 	2,  // 5: gpuhour.log.v1.LeaseStopped.by:type_name -> gpuhour.log.v1.EndedBy
-	17, // 6: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
-	23, // 7: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
-	23, // 8: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
+	21, // 6: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
+	27, // 7: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
+	27, // 8: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -1973,7 +2282,7 @@ func file_gpuhour_log_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_fact_proto_rawDesc), len(file_gpuhour_log_v1_fact_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

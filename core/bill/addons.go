@@ -1,0 +1,97 @@
+package bill
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/price"
+)
+
+// ItemAddon is a fee or a price beside the GPU time.
+const ItemAddon ItemKind = "addon"
+
+// addons charges fees per month and prices on all leased time (design page 3b, Add-ons).
+func (c *pricing) addons() error {
+	names := named(c, func(v *contract.Contract) []contract.Addon { return v.Addons }, func(a contract.Addon) string { return a.Name })
+	for _, name := range names {
+		c.addonFee(name)
+		if err := c.addonTime(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addonFee is an add-on's fee per month: by local days, or whole at the price of the last version in the period that has it.
+func (c *pricing) addonFee(name string) {
+	var whole *big.Rat
+	exact, months, steps, inputs := c.monthly("price", func(v *contract.Contract) *big.Rat {
+		a, ok := v.Addon(name)
+		switch {
+		case !ok || a.Monthly == nil:
+			return nil
+		case a.Prorate:
+			return a.Monthly
+		default:
+			whole = a.Monthly
+			return nil
+		}
+	})
+	if whole != nil {
+		exact.Add(exact, whole)
+		months.Add(months, big.NewRat(1, 1))
+		steps = append(steps, "price "+contract.MonthlyText(whole, c.Contract.Currency))
+	}
+	if months.Sign() > 0 {
+		c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: months, Unit: "month", Steps: steps, Inputs: inputs}, exact)
+	}
+}
+
+// addonTime prices an add-on on leased time: of all modes, without window or relief, whatever the time itself costs. Waived time
+// and top-ups are not leased time that is priced.
+func (c *pricing) addonTime(name string) error {
+	exact, milli := new(big.Rat), new(big.Int)
+	sums := map[string]*big.Int{} // by price
+	var prices []string
+	var inputs []Input
+	for _, t := range c.totals {
+		if t.Key.Standing != meter.Priced || t.Key.Kind != meter.Leased {
+			continue
+		}
+		v, ok := c.contracts.Version(t.Key.Version)
+		if !ok {
+			return fmt.Errorf("price add-on %s: contract version %d is not known", name, t.Key.Version)
+		}
+		a, ok := v.Contract.Addon(name)
+		if !ok || a.Monthly != nil {
+			continue
+		}
+		quantity := big.NewInt(t.Quantity)
+		exact.Add(exact, price.OfTime(v.Contract, a.Price, instantOf(v, t.Key), t.Quantity))
+		milli.Add(milli, quantity)
+		text := a.Price.Text(c.Contract.Currency)
+		if sums[text] == nil {
+			sums[text] = new(big.Int)
+			prices = append(prices, text)
+		}
+		sums[text].Add(sums[text], quantity)
+		inputs = c.addTime(inputs, LineOf(t.Key), t.Quantity)
+	}
+	if milli.Sign() == 0 {
+		return nil
+	}
+	hours := func(milli *big.Int) *big.Rat { return new(big.Rat).SetFrac(milli, big.NewInt(milliGPUSecondsPerHour)) }
+	slices.Sort(prices)
+	var steps []string
+	for _, p := range prices {
+		if len(prices) > 1 {
+			steps = append(steps, "part "+number(hours(sums[p]))+" ÷ "+number(hours(milli)))
+		}
+		steps = append(steps, "price "+p)
+	}
+	c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: hours(milli), Unit: "gpu-hour", Steps: steps, Inputs: inputs}, exact)
+	return nil
+}

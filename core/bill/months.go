@@ -1,0 +1,95 @@
+package bill
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// monthPart is a run of the period's local days under one version, and how many days the month has that they lie in.
+type monthPart struct {
+	contract *contract.Contract
+	days, of int
+	span     span.Span // of the days, within the period
+}
+
+// share is the part of a month that the days are.
+func (p monthPart) share() *big.Rat { return big.NewRat(int64(p.days), int64(p.of)) }
+
+// monthParts counts the period's local days by which fees per month are prorated: the real days of the billing month, else of the
+// calendar month. The day of a switch belongs to the new version (design page 3, Exact meanings).
+func (c *pricing) monthParts() []monthPart {
+	zone := c.Contract.Zone
+	var out []monthPart
+	for day := zone.DateOf(c.Period.From); ; {
+		next := day.AddDays(1)
+		end := min(zone.StartOfDay(next), c.Period.To)
+		if v, ok := c.contracts.InForce(c.Contract.ID, end-1); ok {
+			of := monthDays(v.Contract, end-1)
+			if n := len(out); n > 0 && out[n-1].contract == v.Contract && out[n-1].of == of {
+				out[n-1].days++
+				out[n-1].span.To = end
+			} else {
+				out = append(out, monthPart{v.Contract, 1, of, span.Span{From: max(zone.StartOfDay(day), c.Period.From), To: end}})
+			}
+		}
+		if end == c.Period.To {
+			return out
+		}
+		day = next
+	}
+}
+
+// monthDays is how many local days the month around an instant has.
+func monthDays(c *contract.Contract, at span.Second) int {
+	month := c.Period(at).Full
+	if c.Billing.Cycle != calendar.Monthly {
+		month = calendar.PeriodAt(calendar.Monthly, 1, c.Term, c.Zone, at).Full
+	}
+	return calendar.DaysBetween(c.Zone.DateOf(month.From), c.Zone.DateOf(month.To))
+}
+
+// monthly is a fee per month over the period: each version's own for its own days. Versions that state none charge none. The steps
+// call the fee by the given name.
+func (c *pricing) monthly(name string, fee func(*contract.Contract) *big.Rat) (exact, months *big.Rat, steps []string, inputs []Input) {
+	type run struct {
+		monthPart
+		fee   *big.Rat
+		spans []span.Span
+	}
+	var runs []run
+	for _, p := range c.monthParts() {
+		f := fee(p.contract)
+		if n := len(runs); n > 0 && f != nil && runs[n-1].of == p.of && runs[n-1].fee.Cmp(f) == 0 {
+			runs[n-1].days += p.days
+			runs[n-1].spans = joined(runs[n-1].spans, p.span)
+		} else if f != nil {
+			runs = append(runs, run{p, f, []span.Span{p.span}})
+		}
+	}
+	exact, months = new(big.Rat), new(big.Rat)
+	for _, r := range runs {
+		months.Add(months, r.share())
+		exact.Add(exact, new(big.Rat).Mul(r.fee, r.share()))
+		steps = append(steps, name+" "+contract.MonthlyText(r.fee, c.Contract.Currency), fmt.Sprintf("days %d of %d", r.days, r.of))
+		inputs = c.inputDays(inputs, r.spans)
+	}
+	return exact, months, steps, inputs
+}
+
+// named lists the names that the versions of the period state, each once, in the order in which they do.
+func named[T any](c *pricing, list func(*contract.Contract) []T, name func(T) string) []string {
+	var out []string
+	for _, p := range c.contracts.Pieces(c.Contract.ID, c.Period) {
+		for _, x := range list(p.Contract) {
+			if !slices.Contains(out, name(x)) {
+				out = append(out, name(x))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package bill
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
+	"github.com/gpuhour/gpuhour/core/price"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// Items of capacity that is paid for whether it is used or not.
+const (
+	ItemReserved  ItemKind = "reserved"    // fee of a reservation
+	ItemPackage   ItemKind = "package"     // fee of packages bought
+	ItemTakeOrPay ItemKind = "take_or_pay" // what was not taken of a forward
+)
+
+// fees are item lines in the making: each adds up amounts that came about differently, one step "price ..." after the other.
+type fees struct {
+	keys  []LineKey
+	items map[LineKey]*Item
+	exact map[LineKey]*big.Rat
+}
+
+func (f *fees) add(key LineKey, unit string, quantity, exact *big.Rat, inputs []Input, steps ...string) {
+	item := f.items[key]
+	if item == nil {
+		item = &Item{Quantity: new(big.Rat), Unit: unit}
+		f.keys, f.items[key], f.exact[key] = append(f.keys, key), item, new(big.Rat)
+	}
+	item.Steps = append(item.Steps, steps...)
+	item.Inputs = append(item.Inputs, inputs...)
+	item.Quantity.Add(item.Quantity, quantity)
+	f.exact[key].Add(f.exact[key], exact)
+}
+
+// reserved adds what is paid for capacity: fees of reservations and packages, and what was not taken of forwards (page 3b, Order of
+// closing (e)).
+func (c *pricing) reserved() error {
+	f := &fees{items: map[LineKey]*Item{}, exact: map[LineKey]*big.Rat{}}
+	c.reservationFees(f)
+	c.packageFees(f)
+	c.untaken(f)
+	for _, key := range f.keys {
+		c.item(key, *f.items[key], f.exact[key])
+	}
+	return nil
+}
+
+// feeDays are local days that one version of a contract charges a reservation for, each by the same part of its price.
+type feeDays struct {
+	version  uint64
+	sku      string
+	fee      contract.Reservation
+	days     int
+	unitDays int // of the price's unit
+	spans    []span.Span
+}
+
+// reservationFees charges each reservation by local days: price x local days / days of the unit (page 3b, Advance fees and Units).
+//
+// A day is charged by the version and the reservation in force in its last second, so the day of an amendment belongs to the new
+// version, and a day on which the term begins or ends is whole. It is charged in the period in which its first second of the
+// contract lies: where periods are shorter than a day, in the first of them.
+func (c *pricing) reservationFees(f *fees) {
+	zone := c.Contract.Zone
+	var runs []feeDays
+	for day := zone.DateOf(c.Period.From); zone.StartOfDay(day) < c.Period.To; day = day.AddDays(1) {
+		whole := span.Span{From: zone.StartOfDay(day), To: zone.StartOfDay(day.AddDays(1))}
+		pieces := c.contracts.Pieces(c.Contract.ID, whole)
+		if len(pieces) == 0 || !c.Period.Contains(pieces[0].Span.From) {
+			continue
+		}
+		rule := pieces[len(pieces)-1]
+		last := rule.Span.To - 1
+		for _, rate := range rule.Contract.Rates {
+			for _, fee := range rate.Reserved {
+				if fee.Span.Contains(last) {
+					runs = chargeDay(runs, feeDays{
+						rule.Seq, rate.SKU, fee, 1, price.UnitDays(rule.Contract, fee.Price.Unit, last), []span.Span{{From: pieces[0].Span.From, To: last + 1}},
+					})
+				}
+			}
+		}
+	}
+	for _, r := range runs {
+		gpuDays := big.NewRat(r.fee.Quantity*int64(r.days), 1)
+		exact := new(big.Rat).Mul(r.fee.Price.Amount, gpuDays)
+		exact.Quo(exact, big.NewRat(int64(r.unitDays), 1))
+		f.add(LineKey{Item: ItemReserved, Name: r.fee.Name, SKU: r.sku}, "gpu-day", gpuDays, exact, c.inputDays(nil, r.spans),
+			"price "+r.fee.Price.Text(c.Contract.Currency), fmt.Sprint("quantity ", r.fee.Quantity), fmt.Sprintf("days %d of %d", r.days, r.unitDays))
+	}
+}
+
+// chargeDay adds a day to the run of days that are charged alike.
+func chargeDay(runs []feeDays, day feeDays) []feeDays {
+	for i := range runs {
+		r := &runs[i]
+		if r.version == day.version && r.sku == day.sku && r.fee.Name == day.fee.Name && r.unitDays == day.unitDays {
+			r.days++
+			r.spans = joined(r.spans, day.spans[0])
+			return runs
+		}
+	}
+	return append(runs, day)
+}
+
+// packageFees charges the packages that were bought in the period, at the price of the version in force then.
+func (c *pricing) packageFees(f *fees) {
+	for _, p := range c.contracts.Purchases(c.Contract.ID) {
+		if p.Reason != "" || !c.Period.Contains(p.At) {
+			continue
+		}
+		count := big.NewRat(p.Count, 1)
+		text := money.DecimalText(p.Sold.Price, c.Contract.Currency.Digits(), money.MaxDigits)
+		f.add(LineKey{Item: ItemPackage, Name: p.Sold.Name, SKU: p.Sold.SKU}, "package", count, new(big.Rat).Mul(p.Sold.Price, count),
+			c.input(nil, Input{Kind: InputPurchase, Span: p.Runs, Counts: count, Unit: "package"}),
+			fmt.Sprintf("price %s/%s", text, p.Sold.Unit), fmt.Sprint("packages ", p.Count))
+	}
+}
+
+// untaken charges what forwards with take_or_pay had to give and nobody took: capacity less what was covered, second by second.
+// Covered time counts as taken whether it is billed or not.
+func (c *pricing) untaken(f *fees) {
+	taken := map[takenOf]int64{}
+	for _, t := range c.totals {
+		if t.Key.Commitment != "" && t.Key.Kind == meter.Leased {
+			taken[takenOf{t.Key.Version, t.Key.SKU, t.Key.Commitment}] += t.Quantity
+		}
+	}
+	for _, piece := range c.contracts.Pieces(c.Contract.ID, span.Span{From: c.Period.From, To: c.until}) {
+		for _, rate := range piece.Contract.Rates {
+			for _, forward := range rate.Forward {
+				capacity := forward.Quantity * fact.WholeShareMilli * forward.Span.Intersect(piece.Span).Seconds()
+				rest := capacity - taken[takenOf{piece.Seq, rate.SKU, forward.Name}]
+				if !forward.TakeOrPay || rest == 0 {
+					continue
+				}
+				hours := big.NewRat(rest, milliGPUSecondsPerHour)
+				during := forward.Span.Intersect(piece.Span)
+				inputs := c.input(nil, Input{Kind: InputCapacity, Span: during, Counts: big.NewRat(capacity, milliGPUSecondsPerHour), Unit: "gpu-hour"})
+				inputs = c.input(inputs, Input{Kind: InputTaken, Span: during, Counts: big.NewRat(capacity-rest, milliGPUSecondsPerHour), Unit: "gpu-hour"})
+				f.add(LineKey{Item: ItemTakeOrPay, Name: forward.Name, SKU: rate.SKU}, "gpu-hour", hours,
+					price.OfTime(piece.Contract, forward.Price, piece.Span.From, rest), inputs,
+					"price "+forward.Price.Text(c.Contract.Currency), "untaken "+number(hours))
+			}
+		}
+	}
+}
+
+// takenOf names a commitment under one version.
+type takenOf struct {
+	version         uint64
+	sku, commitment string
+}

@@ -1,0 +1,40 @@
+package bill
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+// ItemCommitment is what the charges fall short of the spend that a customer commits to.
+const ItemCommitment ItemKind = "commitment"
+
+// spend bills max(0, commitment - C), C being the rounded charges so far: before credits, coupons, tax and prepaid
+// (design page 3b, Order of closing). Of a partial period the commitment counts local days.
+func (c *pricing) spend() error {
+	due, months, steps, inputs := c.monthly("spend", func(v *contract.Contract) *big.Rat {
+		if v.Spend == nil {
+			return nil
+		}
+		return v.Spend.Monthly
+	})
+	if months.Sign() == 0 {
+		return nil
+	}
+	charges := money.FromMinor(new(big.Int), c.Contract.Currency)
+	for _, l := range c.Lines {
+		charges = charges.Add(l.Amount)
+		inputs = c.input(inputs, Input{Kind: InputCharge, Line: l.Key, Counts: l.Amount.Amount().Rat()})
+	}
+	shortfall := due.Sub(due, charges.Amount().Rat())
+	if shortfall.Sign() <= 0 {
+		return nil
+	}
+	steps = append(steps, "charges "+charges.String())
+	c.item(LineKey{Item: ItemCommitment, Name: string(ItemCommitment)}, Item{Quantity: months, Unit: "month", Steps: steps, Inputs: inputs}, shortfall)
+	c.Lines[len(c.Lines)-1].Amount = c.rounded(shortfall)
+	slices.SortFunc(c.Lines, func(a, b Line) int { return a.Key.compare(b.Key) })
+	return nil
+}

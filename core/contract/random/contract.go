@@ -1,0 +1,222 @@
+package random
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// day0 is the first day on which a drawn term can begin.
+const day0 = "2025-06-01"
+
+// Contract writes a contract that the language takes: every clause, field and choice comes up.
+func Contract(choose Chooser) string { return contract(choose).block(choose, 0) }
+
+// Book writes a price book that the language takes.
+func Book(choose Chooser) string { return book(choose).block(choose, 0) }
+
+// writer draws a contract. Later clauses speak of what earlier ones stated.
+type writer struct {
+	Chooser
+	from, to int // the term's days, counted from day0; to is 0 for open
+	cycle    string
+	book     bool
+	skus     []string
+	meters   map[string]string // the unit of each
+	names    int
+}
+
+func contract(choose Chooser) *node {
+	w := &writer{Chooser: choose, meters: map[string]string{}}
+	root := fields().put("contract", w.name("acme-2026")).put("customer", w.name("acme"))
+	root.put("currency", w.one("CNY", "USD", "EUR", "JPY", "KWD"))
+	root.put("timezone", w.one("Asia/Shanghai", "America/New_York", "UTC", "Europe/Copenhagen", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kolkata"))
+	root.set("term", w.term())
+	w.cycle = "monthly"
+	if w.oneIn(2) {
+		root.set("billing", w.billing())
+	}
+	if w.book = w.oneIn(4); w.book {
+		root.put("price_book", "list-cn")
+	}
+	root.set("rates", w.rates())
+	w.maybe(root, "schedule", w.windows)
+	w.maybe(root, "idle_relief", w.idle)
+	w.maybe(root, "packages", w.packages)
+	w.maybe(root, "meters", w.meterList)
+	if len(w.meters) > 0 {
+		w.maybe(root, "bundles", w.bundles)
+	}
+	w.maybe(root, "addons", w.addons)
+	if w.cycle != "hourly" {
+		w.maybe(root, "commitment", func() *node { return fields().put("spend", w.amount()+"/month").put("shortfall", "bill") })
+	}
+	return root
+}
+
+func book(choose Chooser) *node {
+	w := &writer{Chooser: choose}
+	rates := &node{kind: list}
+	for _, sku := range w.some("h100-80g", "a100", "h20") {
+		rate := fields().put("sku", sku).put("on_demand", w.price())
+		w.factors(rate)
+		rates.items = append(rates.items, rate)
+	}
+	return fields().put("book", "list-cn").put("currency", w.one("CNY", "USD")).set("rates", rates)
+}
+
+// maybe sets a clause by chance.
+func (w *writer) maybe(into *node, key string, draw func() *node) {
+	if w.oneIn(3) {
+		into.set(key, draw())
+	}
+}
+
+func (w *writer) name(plain string) string {
+	return w.one(plain, plain, "阿克梅 2026", "Müller & Söhne", "a.b/c_d", "x")
+}
+
+// own is a name that nothing else has.
+func (w *writer) own(prefix string) string {
+	w.names++
+	return prefix + "-" + strconv.Itoa(w.names)
+}
+
+func (w *writer) amount() string {
+	return w.one("35.00", "0", "4.5", "0.005", "1e3", "12.5E-1", "15120.00", "999999999", strconv.Itoa(w.Chooser(1000)))
+}
+
+func (w *writer) percent() string { return w.one("0%", "5%", "12.5%", "88%", "100%") }
+
+func (w *writer) factor() string { return w.one(w.percent(), "125%", "1000%") }
+
+func (w *writer) price() string {
+	return w.amount() + "/gpu-" + w.one("second", "minute", "hour", "hour", "day", "week", "month", "year")
+}
+
+func (w *writer) duration(longest ...string) string {
+	return w.one(append(longest, "0", "60s", "15m", "1h30m", "3h")...)
+}
+
+// day is a local date.
+func (w *writer) day(n int) string {
+	start, _ := time.Parse(time.DateOnly, day0) // a constant
+	return start.AddDate(0, 0, n).Format(time.DateOnly)
+}
+
+func (w *writer) term() *node {
+	w.from = w.Chooser(400)
+	from, to := w.day(w.from), "open"
+	if w.oneIn(6) {
+		from += w.one("T08:00:00+08:00", "T00:00:00Z", "T23:59:59-05:00")
+		w.from += 2 // the days inside it, whatever the zone
+	}
+	if !w.oneIn(3) {
+		w.to = w.from + 4 + w.Chooser(500)
+		to = w.day(w.to)
+	}
+	return fields().put("from", from).put("to", to)
+}
+
+func (w *writer) billing() *node {
+	out := fields()
+	w.cycle = w.one("hourly", "daily", "weekly", "monthly", "monthly", "quarterly", "yearly")
+	out.put("cycle", w.cycle)
+	anchors := map[string]int{"hourly": 1, "daily": 1, "weekly": 7}
+	most, ok := anchors[w.cycle]
+	if !ok {
+		most = 31
+	}
+	for _, f := range []struct{ key, value string }{
+		{"anchor", strconv.Itoa(1 + w.Chooser(most))},
+		{"grace", w.duration("3d", "1d12h")},
+		{"granularity", w.one("second", "minute", "hour")},
+		{"minimum", w.duration("1d")},
+		{"rounding", w.one("half_away_from_zero", "half_even", "up", "down")},
+		{"month", w.one("actual", "30d", "720h", "730h")},
+		{"bill_by", w.one("leased", "observed")},
+	} {
+		if w.oneIn(2) {
+			out.put(f.key, f.value)
+		}
+	}
+	return out
+}
+
+func (w *writer) windows() *node {
+	out := &node{kind: list}
+	for range 1 + w.Chooser(3) {
+		f := fields().put("name", w.own("window")).set("for", texts(w.some("on_demand", "spot", "forward")...))
+		f.set("windows", texts(w.some("Mon-Fri 22:00-08:00", "Sat-Sun 00:00-24:00", "daily 22:30-06:15", "Fri-Mon 12:00-00:00", "Sun 02:00-03:00")...))
+		switch w.Chooser(4) {
+		case 0:
+			f.put("holidays", w.one("cn-2026", "us-federal-2026"))
+		case 1:
+			f.set("holidays", texts("cn-2025", "cn-2026"))
+		}
+		if w.oneIn(2) {
+			f.put("off", w.percent())
+		} else {
+			f.put("add", w.factor())
+		}
+		out.items = append(out.items, f)
+	}
+	return out
+}
+
+func (w *writer) idle() *node {
+	out := fields().put("below", w.one("1%", "5%", "100%")).put("after", w.one("0", "60s", "15m", "24h")).put("off", w.percent())
+	if w.oneIn(2) {
+		out.put("bridge", w.one("0", "10s", "60s"))
+	}
+	if w.oneIn(2) {
+		out.put("unknown", "busy")
+	}
+	return out
+}
+
+func (w *writer) packages() *node {
+	out := &node{kind: list}
+	for range 1 + w.Chooser(3) {
+		f := fields().put("name", w.own("package")).put("sku", w.one(w.skus...)).put("unit", w.one("day", "week", "month", "year"))
+		f.put("quantity", strconv.Itoa(1+w.Chooser(64))).put("price", w.amount())
+		w.region(f)
+		if w.oneIn(2) {
+			f.put("overrun", "on_demand").put("early_end", "none")
+		}
+		out.items = append(out.items, f)
+	}
+	return out
+}
+
+func (w *writer) region(f *node) {
+	if w.oneIn(3) {
+		f.put("region", w.one("cn-east", "eu-1"))
+	}
+}
+
+func (w *writer) addons() *node {
+	out := &node{kind: list}
+	for range 1 + w.Chooser(2) {
+		f := fields().put("name", w.own("addon"))
+		switch {
+		case w.cycle == "hourly" || w.oneIn(3): // an hour has no local days to share a month by
+			f.put("price", w.price())
+		case w.cycle == "monthly" && w.oneIn(2):
+			f.put("price", w.amount()+"/month").put("prorate", "false")
+		default:
+			f.put("price", w.amount()+"/month").put("prorate", "true")
+		}
+		out.items = append(out.items, f)
+	}
+	return out
+}
+
+func (w *writer) bundles() *node {
+	out := &node{kind: list}
+	for name, unit := range w.eachMeter() {
+		f := fields().put("with", name).put("at_least", strings.TrimSpace(w.amount()+" "+unit))
+		out.items = append(out.items, f.put("on", w.one(w.skus...)).put("off", w.percent()))
+	}
+	return out
+}

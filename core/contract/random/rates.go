@@ -1,0 +1,228 @@
+package random
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (w *writer) rates() *node {
+	out := &node{kind: list}
+	w.skus = w.some("h100-80g", "a100", "mig-1g.10gb", "显卡 4090")
+	for _, sku := range w.skus {
+		rate := fields().put("sku", sku)
+		spotOnly := w.oneIn(6)
+		if !spotOnly && (!w.book || !w.oneIn(3)) {
+			rate.put("on_demand", w.price())
+		}
+		w.factors(rate)
+		if spotOnly || w.oneIn(3) {
+			rate.set("spot", w.spot(len(rate.keys) > 1 && rate.keys[1] == "on_demand"))
+		}
+		w.maybe(rate, "reserved", w.reserved)
+		w.maybe(rate, "forward", w.forward)
+		list := false // a cap on the list price, which does not stand with absolute tier prices
+		w.maybe(rate, "cap", func() *node { return w.limit(&list) })
+		w.maybe(rate, "volume", func() *node { return w.volume(list) })
+		out.items = append(out.items, rate)
+	}
+	return out
+}
+
+func (w *writer) factors(rate *node) {
+	for _, f := range []struct {
+		key  string
+		keys []string
+	}{{"region", []string{"cn-east", "cn-west", "eu-1"}}, {"service_tier", []string{"t3", "t4"}}} {
+		if !w.oneIn(3) {
+			continue
+		}
+		m := fields()
+		for _, key := range w.some(f.keys...) {
+			m.put(key, w.factor())
+		}
+		rate.set(f.key, m)
+	}
+	if w.oneIn(3) {
+		rate.put("dedicated", w.factor())
+	}
+}
+
+func (w *writer) spot(onDemand bool) *node {
+	out := fields().put("index", w.one("h100-80g", "指数"))
+	if onDemand && w.oneIn(2) {
+		out.put("max", w.factor()+" of on_demand")
+	}
+	if w.oneIn(2) {
+		out.put("lock", w.one("none", "start", "hour"))
+	}
+	if w.oneIn(2) {
+		out.put("reclaimed_free_within", w.duration())
+	}
+	return out
+}
+
+// days sets from and to within the term.
+func (w *writer) days(f *node) *node {
+	length := 400
+	if w.to > 0 {
+		length = w.to - w.from - 1
+	}
+	from := w.from + w.Chooser(length)
+	f.put("from", w.day(from))
+	if w.to == 0 && w.oneIn(2) {
+		return f.put("to", "open")
+	}
+	last := from + 1 + w.Chooser(60)
+	if w.to > 0 {
+		last = min(last, w.to)
+	}
+	return f.put("to", w.day(last))
+}
+
+func (w *writer) reserved() *node {
+	out := &node{kind: list}
+	for range 1 + w.Chooser(2) {
+		f := fields().put("name", w.own("base")).put("quantity", strconv.Itoa(1+w.Chooser(64)))
+		w.days(f.put("price", w.amount()+"/gpu-"+w.one("day", "week", "month", "year")))
+		w.region(f)
+		if w.oneIn(2) {
+			f.put("burst", "on_demand")
+		}
+		out.items = append(out.items, f)
+	}
+	return out
+}
+
+func (w *writer) forward() *node {
+	out := &node{kind: list}
+	for i := range 1 + w.Chooser(2) {
+		f := fields()
+		if i > 0 || w.oneIn(2) {
+			f.put("name", w.own("forward"))
+		}
+		f.put("quantity", strconv.Itoa(1+w.Chooser(64)))
+		w.days(f.put("price", w.amount()+"/gpu-"+w.one("second", "minute", "hour", "day", "week")))
+		w.region(f)
+		if w.oneIn(2) {
+			f.put("take_or_pay", w.one("true", "false"))
+		}
+		out.items = append(out.items, f)
+	}
+	return out
+}
+
+func (w *writer) limit(list *bool) *node {
+	if w.oneIn(2) {
+		*list = true
+		return text(w.price())
+	}
+	on := w.one("list", "final")
+	*list = on == "list"
+	return fields().put("price", w.price()).put("on", on)
+}
+
+func (w *writer) volume(percents bool) *node {
+	out := fields().put("by", "gpu-hours")
+	if w.oneIn(2) {
+		out.put("per", "period")
+	}
+	out.put("method", w.one("graduated", "volume"))
+	amount := func() string { return w.amount() + "/gpu-hour" }
+	if percents {
+		amount = nil
+	}
+	w.tiers(out, amount)
+	if w.oneIn(3) {
+		out.set("count", texts(w.some("covered", "spot")...))
+	}
+	return out
+}
+
+// tiers sets a table, of percentages or of amounts.
+func (w *writer) tiers(into *node, amount func() string) (percents bool) {
+	percents = amount == nil || w.oneIn(2)
+	bounds := []string{"0.5", "1000", "2e3"}[:w.Chooser(4)]
+	out := &node{kind: list}
+	for i := range len(bounds) + 1 {
+		f := fields()
+		if i < len(bounds) {
+			f.put("upto", bounds[i])
+		}
+		price := w.factor()
+		if !percents {
+			price = amount()
+		}
+		f.put("price", price)
+		if w.oneIn(3) {
+			f.put("flat", w.amount())
+		}
+		out.items = append(out.items, f)
+	}
+	into.set("tiers", out)
+	if w.oneIn(3) {
+		into.put("flat", w.one("used", "always"))
+	}
+	return percents
+}
+
+func (w *writer) meterList() *node {
+	out := &node{kind: list}
+	for range 1 + w.Chooser(3) {
+		out.items = append(out.items, w.meter())
+	}
+	return out
+}
+
+func (w *writer) meter() *node {
+	name, unit := w.own("meter"), w.one("GB", "GB-month", "TB-hour", "requests", "")
+	per := unit
+	if unit == "" {
+		per = "1"
+	}
+	w.meters[name] = unit
+	timed := unit == "GB-month" || unit == "TB-hour"
+	out := fields().put("name", name)
+	switch model := w.one("unit", "package", "graduated", "volume"); model {
+	case "unit", "package":
+		if unit == "" {
+			per = "1000"
+		} else if w.oneIn(3) {
+			per = "10 " + unit
+		}
+		out.put("price", w.amount()+"/"+per).put("model", model)
+	default:
+		out.put("model", model)
+		if w.tiers(out, func() string { return w.amount() + "/" + per }) {
+			out.put("price", w.amount()+"/"+per)
+		}
+	}
+	if w.oneIn(2) {
+		out.put("free", strings.TrimSpace(w.amount()+" "+unit))
+	}
+	aggregate, choices := "sum", []string{"sum", "max", "last", "unique"}
+	if timed {
+		aggregate, choices = "time_weighted", append(choices, "time_weighted")
+	}
+	if w.oneIn(2) {
+		aggregate = w.one(choices...)
+		out.put("aggregate", aggregate)
+	}
+	if aggregate == "sum" && w.oneIn(2) {
+		out.put("value", w.one("delta", "cumulative"))
+	}
+	return out
+}
+
+// eachMeter lists the meters in order of name, so that a seed draws the same for ever.
+func (w *writer) eachMeter() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, name := range slices.Sorted(maps.Keys(w.meters)) {
+			if !yield(name, w.meters[name]) {
+				return
+			}
+		}
+	}
+}

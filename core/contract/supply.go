@@ -1,0 +1,189 @@
+package contract
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// UnknownPackage refuses a purchase of something that the contract does not sell.
+const UnknownPackage = "unknown_package"
+
+// Piece is a part of a contract's time and the version in force there.
+type Piece struct {
+	Version
+	Span span.Span
+}
+
+// Pieces lists the versions of a contract that are in force within s, in order of time.
+func (r *Register) Pieces(id string, s span.Span) []Piece {
+	a := r.agreements[id]
+	if a == nil {
+		return nil
+	}
+	var out []Piece
+	for i, v := range a.versions {
+		in := span.Span{From: v.From, To: span.Open}.Intersect(v.Contract.Term).Intersect(s)
+		if i+1 < len(a.versions) {
+			in.To = min(in.To, a.versions[i+1].From)
+		}
+		if !in.Empty() {
+			out = append(out, Piece{v, in})
+		}
+	}
+	return out
+}
+
+// Supply is capacity that covers leases of one SKU under one contract for a time.
+type Supply struct {
+	Name   string // of the reservation, forward or package
+	Milli  int64
+	Region string // only leases there are covered; empty for anywhere
+	Span   span.Span
+	Priced bool // of a forward: what it covers has a price
+}
+
+// Supplies lists what covers a contract's leases of a SKU within s. At every instant the order is the one in which it is used
+// (design page 3b, Reserved, forward, packages): reservations by when they begin, then as they stand in the file, forwards alike,
+// packages by purchase.
+func (r *Register) Supplies(id, sku string, s span.Span) []Supply {
+	var out []Supply
+	add := func(name string, gpus int64, region string, in span.Span, priced bool) {
+		if in = in.Intersect(s); !in.Empty() {
+			out = append(out, Supply{name, gpus * fact.WholeShareMilli, region, in, priced})
+		}
+	}
+	for _, p := range r.Pieces(id, s) {
+		rate, _ := p.Contract.Rate(sku)
+		reserved, forward := slices.Clone(rate.Reserved), slices.Clone(rate.Forward)
+		slices.SortStableFunc(reserved, func(a, b Reservation) int { return cmp.Compare(a.Span.From, b.Span.From) })
+		slices.SortStableFunc(forward, func(a, b Forward) int { return cmp.Compare(a.Span.From, b.Span.From) })
+		for _, x := range reserved {
+			add(x.Name, x.Quantity, x.Region, x.Span.Intersect(p.Span), false)
+		}
+		for _, x := range forward {
+			add(x.Name, x.Quantity, x.Region, x.Span.Intersect(p.Span), true)
+		}
+	}
+	var bought []Purchase
+	for _, p := range r.purchases[id] {
+		if p.Reason == "" && p.Sold.SKU == sku && p.Runs.Overlaps(s) {
+			bought = append(bought, p)
+		}
+	}
+	slices.SortStableFunc(bought, func(a, b Purchase) int { return cmp.Compare(a.At, b.At) })
+	for _, p := range bought {
+		add(p.Sold.Name, p.Sold.Quantity*p.Count, p.Sold.Region, p.Runs, false)
+	}
+	return out
+}
+
+// supplied names a SKU that some version of a contract has commitments for.
+type supplied struct{ contract, sku string }
+
+// clashingName is a name that one version has for a forward and another for a package or reservation of the SKU: a package that was
+// bought may still run, and its name must not turn into that of something with a price.
+func clashingName(versions []Version, c *Contract) string {
+	for _, v := range versions {
+		for _, pair := range [2][2]*Contract{{v.Contract, c}, {c, v.Contract}} {
+			for _, rate := range pair[0].Rates {
+				for _, f := range rate.Forward {
+					if pair[1].covers(rate.SKU, f.Name) {
+						return f.Name
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// covers tells whether a package or reservation of a SKU has a name.
+func (c *Contract) covers(sku, name string) bool {
+	rate, _ := c.Rate(sku)
+	return slices.ContainsFunc(rate.Reserved, func(r Reservation) bool { return r.Name == name }) ||
+		slices.ContainsFunc(c.Packages, func(p Package) bool { return p.SKU == sku && p.Name == name })
+}
+
+// noteSupplies remembers what a version can cover.
+func (r *Register) noteSupplies(c *Contract) {
+	for _, rate := range c.Rates {
+		if len(rate.Reserved)+len(rate.Forward) > 0 {
+			r.supplied[supplied{c.ID, rate.SKU}] = true
+		}
+	}
+	for _, p := range c.Packages {
+		r.supplied[supplied{c.ID, p.SKU}] = true
+	}
+}
+
+// Supplied tells whether some version of a contract has commitments for a SKU.
+func (r *Register) Supplied(id, sku string) bool { return r.supplied[supplied{id, sku}] }
+
+// Suppliers appends to dst the contracts whose commitments may cover a lease: the one it names, or any of the customer's.
+func (r *Register) Suppliers(dst []string, named, customer, sku string) []string {
+	if len(r.supplied) == 0 {
+		return dst
+	}
+	if named != "" {
+		if r.Supplied(named, sku) {
+			dst = append(dst, named)
+		}
+		return dst
+	}
+	for _, a := range r.customers[customer] {
+		if r.Supplied(a.id, sku) {
+			dst = append(dst, a.id)
+		}
+	}
+	return dst
+}
+
+// settle finds what a purchase bought: the package as the version in force at its instant sells it. A later version changes
+// nothing about it.
+func (r *Register) settle(p *Purchase) {
+	p.Sold, p.Runs, p.Reason = Package{}, span.Span{}, ""
+	v, ok := r.InForce(p.Contract, p.At)
+	switch {
+	case r.agreements[p.Contract] == nil || len(r.agreements[p.Contract].versions) == 0:
+		p.Reason = UnknownContract
+	case !ok || p.At > latestPurchase:
+		p.Reason = OutsideTerm
+	default:
+		i := slices.IndexFunc(v.Contract.Packages, func(x Package) bool { return x.Name == p.Package })
+		if i < 0 {
+			p.Reason = UnknownPackage
+			return
+		}
+		p.Sold = v.Contract.Packages[i]
+		p.Runs = p.Sold.Unit.Runs(v.Contract.Zone, p.At)
+	}
+}
+
+// latestPurchase is the last second of 2199, as for the dates of a contract: what runs on must have an end that can be written.
+const latestPurchase span.Second = 7258118399
+
+// settleAll settles the purchases of a contract anew, whose versions changed.
+func (r *Register) settleAll(id string) {
+	for i := range r.purchases[id] {
+		r.settle(&r.purchases[id][i])
+	}
+}
+
+// purchaseProblems lists the purchases that bought nothing.
+func (r *Register) purchaseProblems(id string) []Problem {
+	var out []Problem
+	for _, p := range r.purchases[id] {
+		detail := map[string]string{
+			UnknownContract: "no signature of contract " + id + " is known",
+			OutsideTerm:     "the contract is not in force at " + p.At.String(),
+			UnknownPackage:  "the contract sells no package " + p.Package + " at " + p.At.String(),
+		}[p.Reason]
+		if p.Reason != "" {
+			out = append(out, Problem{Key: p.Key, Customer: r.Customer(id), Reason: p.Reason, Detail: detail, At: p.At})
+		}
+	}
+	return out
+}

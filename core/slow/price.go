@@ -1,0 +1,283 @@
+package slow
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// sale is everything that decides the price of a milli-GPU-second.
+type sale struct {
+	*version
+	book              *book
+	sku, region, tier string
+	dedicated         bool
+	mode              string
+	tick              *tick
+	covered           string // by which reservation, forward or package
+	forward           *contract.Forward
+	window            *contract.Window
+	idle, topUp       bool
+	lengths           [2]int64 // seconds of the month and year around it
+}
+
+// priced is an amount, or why there is none.
+type priced struct {
+	amount  *big.Rat
+	refusal string
+}
+
+// price follows "Order of prices". A tiered price per GPU-hour takes the place of the on-demand price.
+func (w *World) price(s sale, tiered *big.Rat) priced {
+	if p, known := w.prices[s]; known && tiered == nil {
+		return p
+	}
+	p := s.price(tiered)
+	if tiered == nil {
+		w.prices[s] = p
+	}
+	return p
+}
+
+func (s *sale) price(tiered *big.Rat) priced {
+	// (1) price of (SKU, mode): contract, else price book, else refusal; cap limits this price
+	rate, listed := s.rate()
+	var amount *big.Rat
+	switch {
+	case !listed, s.mode == "spot" && rate.Spot == nil, s.mode == "on_demand" && rate.OnDemand.Amount == nil:
+		return priced{refusal: "no_rate"}
+	case s.mode != "spot" && s.mode != "on_demand":
+		return priced{refusal: "unsupported_mode"}
+	case rate.OnDemand.Amount == nil:
+	case tiered != nil:
+		amount = s.perSecond(contract.Price{Amount: tiered, Unit: contract.GPUHour})
+	default:
+		amount = s.perSecond(rate.OnDemand)
+	}
+	cap := func(final bool) {
+		if c := rate.Cap; c != nil && c.Final == final && amount != nil {
+			amount = least(amount, s.perSecond(c.Price))
+		}
+	}
+	cap(false)
+	// (2) x region x service tier x dedicated; a present map without the key is a refusal
+	for _, f := range []struct {
+		factors      map[string]*big.Rat
+		key, refusal string
+	}{{rate.Region, s.region, "no_region"}, {rate.ServiceTier, s.tier, "no_service_tier"}} {
+		factor, ok := f.factors[f.key]
+		switch {
+		case f.factors == nil:
+		case !ok:
+			return priced{refusal: f.refusal}
+		default:
+			amount = times(amount, factor)
+		}
+	}
+	if s.dedicated && rate.Dedicated != nil {
+		amount = times(amount, rate.Dedicated)
+	}
+	// (3) mode: covered = 0, forward price, or spot = min(tick, max)
+	var most *big.Rat
+	switch {
+	case s.forward != nil:
+		amount = s.perSecond(s.forward.Price)
+	case s.covered != "":
+		amount = new(big.Rat)
+	case s.mode == "spot" && s.tick == nil:
+		return priced{refusal: "no_spot_price"}
+	case s.mode == "spot":
+		if rate.Spot.Max != nil && amount == nil {
+			return priced{refusal: "no_rate"}
+		}
+		if rate.Spot.Max != nil {
+			most = times(amount, rate.Spot.Max)
+		}
+		amount = least(s.perSecond(s.tick.price), most)
+	}
+	// (4) at most one window; spot's max applies again after it
+	if s.window != nil {
+		amount = least(times(amount, s.window.Factor), most)
+	}
+	cap(true)
+	// (5) idle relief
+	if s.idle {
+		amount = times(amount, left(s.Idle.Off))
+	}
+	return priced{amount: amount}
+}
+
+// rate is what the contract states of the SKU, and for the rest the price book.
+func (s *sale) rate() (contract.Rate, bool) {
+	rate, stated := s.Rate(s.sku)
+	if s.book == nil || s.book.Currency != s.Currency {
+		return rate, stated
+	}
+	list, listed := s.book.Rate(s.sku)
+	if rate.OnDemand.Amount == nil {
+		rate.OnDemand = list.OnDemand
+	}
+	if rate.Region == nil {
+		rate.Region = list.Region
+	}
+	if rate.ServiceTier == nil {
+		rate.ServiceTier = list.ServiceTier
+	}
+	if rate.Dedicated == nil {
+		rate.Dedicated = list.Dedicated
+	}
+	return rate, stated || listed
+}
+
+func times(amount, factor *big.Rat) *big.Rat {
+	if amount == nil {
+		return nil
+	}
+	return new(big.Rat).Mul(amount, factor)
+}
+
+// least is the lower of two amounts; nil is no limit.
+func least(amount, most *big.Rat) *big.Rat {
+	if most != nil && amount.Cmp(most) > 0 {
+		return most
+	}
+	return amount
+}
+
+func left(off *big.Rat) *big.Rat { return new(big.Rat).Sub(big.NewRat(1, 1), off) }
+
+// perSecond is a price for a second of a milli-GPU.
+func (s *sale) perSecond(p contract.Price) *big.Rat {
+	return new(big.Rat).Quo(p.Amount, big.NewRat(s.seconds(p.Unit)*1000, 1))
+}
+
+// seconds is how long a unit lasts: "Units".
+func (s *sale) seconds(unit contract.Unit) int64 {
+	month := s.lengths[0]
+	switch s.Billing.Month {
+	case contract.Month30d, contract.Month720h:
+		month = 720 * 3600
+	case contract.Month730h:
+		month = 730 * 3600
+	case contract.MonthActual:
+	}
+	return map[contract.Unit]int64{
+		contract.GPUSecond: 1, contract.GPUMinute: 60, contract.GPUHour: 3600, contract.GPUDay: 86400, contract.GPUWeek: 604800,
+		contract.GPUMonth: month, contract.GPUYear: s.lengths[1],
+	}[unit]
+}
+
+// lengthsAt are the seconds of the month and the year around an instant: of the billing period if it is monthly, else of the local
+// calendar month; of the anchored year.
+func (v *version) lengthsAt(at span.Second) [2]int64 {
+	day := v.Zone.StartOfDay(v.Zone.DateOf(at))
+	if _, known := v.lengths[day]; !known {
+		v.lengths[day] = [2]int64{v.month(at).Seconds(), v.year(at).Seconds()}
+	}
+	return v.lengths[day]
+}
+
+func (v *version) month(at span.Second) span.Span {
+	anchor := 1
+	if v.Billing.Cycle == calendar.Monthly {
+		anchor = v.Billing.Anchor
+	}
+	return v.anchored(at, anchor, 1, 0)
+}
+
+// year is the yearly period, else the year from one anniversary of the term's start to the next.
+func (v *version) year(at span.Second) span.Span {
+	begun := v.Zone.DateOf(v.Term.From)
+	anchor := begun.Day
+	if v.Billing.Cycle == calendar.Yearly {
+		anchor = v.Billing.Anchor
+	}
+	return v.anchored(at, anchor, 12, int(begun.Month)-1)
+}
+
+// anchored is the span around an instant between two anchors, which lie so many months apart, counted from January + offset. An
+// anchor past the end of its month is its last day.
+func (v *version) anchored(at span.Second, anchor, months, offset int) span.Span {
+	start := func(month int) span.Second {
+		d := calendar.Date{Year: month / 12, Month: time.Month(month%12 + 1), Day: 1}
+		for days := anchor - 1; days > 0; days-- {
+			if next := d.AddDays(1); next.Month == d.Month {
+				d = next
+			}
+		}
+		return v.Zone.StartOfDay(d)
+	}
+	m := (v.Zone.DateOf(at).Year-2)*12 + offset
+	for start(m+months) <= at {
+		m += months
+	}
+	return span.Span{From: start(m), To: start(m + months)}
+}
+
+// days is how many local days a span has.
+func (v *version) days(s span.Span) int64 {
+	return int64(calendar.DaysBetween(v.Zone.DateOf(s.From), v.Zone.DateOf(s.To)))
+}
+
+// windowAt is the window of a mode at a second: the first in the file whose modes and time match. It is unknown where it hangs on a
+// day that no holiday calendar of the contract speaks of.
+func (v *version) windowAt(mode string, at span.Second) (window *contract.Window, known bool) {
+	if v.Schedule == nil {
+		return nil, true
+	}
+	clock := v.Zone.Clock(at)
+	for i := range v.Schedule.Windows {
+		w := &v.Schedule.Windows[i]
+		for _, m := range w.Modes {
+			if m != mode {
+				continue
+			}
+			switch in, known := inWindow(w, clock.Date, clock.Second/60); {
+			case in:
+				return w, true
+			case !known:
+				return nil, false
+			}
+		}
+	}
+	return nil, true
+}
+
+// inWindow tells whether a range of the date holds the minute, or one of the date before. A window belongs to the local date it
+// starts on.
+func inWindow(w *contract.Window, date calendar.Date, minute int64) (in, known bool) {
+	known = true
+	for _, r := range w.Ranges {
+		for back := range 2 {
+			on, m := date.AddDays(-back), minute+int64(back)*1440
+			if m < r.From || m >= r.To {
+				continue
+			}
+			weekday, sure := countsAs(w, on)
+			if r.Weekdays[weekday] && sure {
+				return true, true
+			}
+			known = known && sure
+		}
+	}
+	return false, known
+}
+
+// countsAs is the weekday as which a date counts: a holiday as Sunday, a make-up day as the weekday it replaces.
+func countsAs(w *contract.Window, d calendar.Date) (weekday int, sure bool) {
+	if len(w.Holidays) == 0 {
+		return d.Weekday(), true
+	}
+	for _, h := range w.Holidays {
+		if counts, speaks := h.Weekday(d); speaks {
+			sure = true
+			if counts != d.Weekday() {
+				return counts, true
+			}
+		}
+	}
+	return d.Weekday(), sure
+}

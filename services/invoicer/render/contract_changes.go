@@ -1,0 +1,56 @@
+package render
+
+import (
+	"strings"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+)
+
+// ContractChanges tells in words what a contract has other than the one before, clause by clause, and what of it an amendment must not
+// change; refused is what a register would say, or "".
+func ContractChanges(changes []contract.Change, refused string, o Options) string {
+	p := &page{colour: o.Colour}
+	if len(changes) == 0 {
+		p.paragraph(plain, o.say("The two contracts say the same."), room(o.Width))
+		return p.String()
+	}
+	for i, c := range changes {
+		if i == 0 || changes[i-1].Clause != c.Clause || changes[i-1].Of != c.Of {
+			if i > 0 {
+				p.line(plain, "")
+			}
+			p.paragraph(bold, strings.TrimSpace(o.phrase(c.Clause)+" "+clean(c.Of)), room(o.Width))
+		}
+		field, was, is := o.fieldName(c.Field), o.provision(c.Was), o.provision(c.Is)
+		if c.Field == "windows" {
+			was, is = clean(c.Was), clean(c.Is)
+		}
+		text := o.say("%s: was %s, is %s", field, was, is)
+		switch {
+		case c.Was == "":
+			text = o.say("%s: new, %s", field, is)
+		case c.Is == "":
+			text = o.say("%s: was %s, is gone", field, was)
+		}
+		p.pair(0, 0, plain, note{"", text}, room(o.Width))
+	}
+	if refused != "" {
+		p.line(plain, "")
+		p.paragraph(yellow, o.say("An amendment cannot change %s: sign a new contract instead.", o.unamendable(refused)), room(o.Width))
+	}
+	return p.String()
+}
+
+// unamendable is what an amendment cannot change.
+func (o Options) unamendable(what string) string {
+	if name, ok := strings.CutPrefix(what, "the unit, aggregate or value of meter "); ok {
+		return o.say("the unit, aggregate or value of meter %s", clean(name))
+	}
+	return o.word(what)
+}
+
+// fieldName is a field in words; that of a tier is its interval.
+func (o Options) fieldName(field string) string {
+	name, rest, _ := strings.Cut(field, " ")
+	return strings.TrimSpace(o.phrase(name) + " " + o.figures(strings.ReplaceAll(rest, "_", " ")))
+}

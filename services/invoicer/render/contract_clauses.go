@@ -1,0 +1,149 @@
+package render
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/money"
+)
+
+// week draws which window holds when, for each pricing mode that has one, and says what each does. A week without holidays.
+func (s *sheet) week() {
+	schedule := s.contract.Schedule
+	if schedule == nil {
+		return
+	}
+	s.heading(s.say("Schedule"))
+	days := []string{s.say("Mon"), s.say("Tue"), s.say("Wed"), s.say("Thu"), s.say("Fri"), s.say("Sat"), s.say("Sun")}
+	left := columns(days[0]) + len(gap)
+	minutes := 30 // that a letter stands for
+	if room(s.Width) < left+24*2+len("24") {
+		minutes = 60
+	}
+	hours := strings.Repeat(" ", left)
+	for h := 0; h <= 24; h += 3 {
+		hours += pad(strconv.Itoa(h), 3*60/minutes, Left)
+	}
+	for _, mode := range contract.WindowModes() {
+		if !slices.ContainsFunc(schedule.Windows, func(w contract.Window) bool { return slices.Contains(w.Modes, mode) }) {
+			continue
+		}
+		s.line(plain, s.phrase(mode))
+		s.line(dim, hours)
+		for day := 1; day <= 7; day++ {
+			s.line(plain, days[day-1]+gap+dayOf(schedule, mode, day, minutes))
+		}
+		s.line(plain, "")
+	}
+	t := Table{Width: s.Width, Colour: s.Colour, Columns: []Column{
+		{Head: ""},
+		{Head: s.say("Window"), Fit: Wrap},
+		{Head: s.say("Price"), Fit: Wrap},
+		{Head: s.say("When, local time"), Fit: Wrap},
+		{Head: s.say("Holidays"), Fit: Wrap},
+	}}
+	for i, w := range schedule.Windows {
+		t.Row(letter(i), w.Name, s.text("schedule", w.Name, "price"), clean(s.said[said{"schedule", w.Name, "windows"}].Text), s.text("schedule", w.Name, "holidays"))
+	}
+	s.WriteString(t.String())
+}
+
+// letter names a window in the week.
+func letter(i int) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return letters[i%len(letters) : i%len(letters)+1]
+}
+
+// dayOf is a day in steps of some minutes: the letter of the window that holds when each begins, a dot for none.
+func dayOf(s *contract.Schedule, mode string, day, step int) string {
+	var out strings.Builder
+	for minute := int64(0); minute < 24*60; minute += int64(step) {
+		held := slices.IndexFunc(s.Windows, func(w contract.Window) bool {
+			return slices.Contains(w.Modes, mode) && slices.ContainsFunc(w.Ranges, func(r contract.LocalRange) bool { return r.Holds(day, minute) })
+		})
+		if held < 0 {
+			out.WriteByte('.')
+		} else {
+			out.WriteString(letter(held))
+		}
+	}
+	return out.String()
+}
+
+func (s *sheet) relief() {
+	i := s.contract.Idle
+	if i == nil {
+		return
+	}
+	s.heading(s.say("Idle relief"))
+	get := func(field string) string { return s.text("idle_relief", "", field) }
+	s.pairs(&s.page, []note{
+		{s.say("Idle is"), s.say("below %s busy", get("below"))},
+		{s.say("Relief"), s.say("%s off, once a run has lasted %s", get("off"), get("after"))},
+		{s.say("Gap that ends no run"), get("bridge")},
+	})
+}
+
+func (s *sheet) meters() {
+	c := s.contract
+	if len(c.Meters) > 0 {
+		s.heading(s.say("Meters"))
+		t := Table{Width: s.Width, Colour: s.Colour, Indent: 4, Columns: []Column{
+			{Head: s.say("Meter"), Fit: Wrap},
+			{Head: s.say("Price"), Align: Right, Fit: Wrap},
+			{Head: s.say("Free of a period"), Align: Right, Fit: Wrap},
+			{Head: s.say("Model")},
+			{Head: s.say("Readings"), Fit: Wrap},
+		}}
+		for _, m := range c.Meters {
+			get := func(field string) string { return s.text("meters", m.Name, field) }
+			readings := get("aggregate")
+			if value := get("value"); value != "" {
+				readings += ", " + value
+			}
+			t.Row(m.Name, get("price"), get("free"), get("model"), readings)
+			if m.Tiers != nil {
+				unit := m.Unit
+				if unit == "" {
+					unit = s.say("count")
+				}
+				s.tiers(&t, "meters", m.Name, "tiers", clean(unit))
+			}
+		}
+		s.WriteString(t.String())
+	}
+	if len(c.Bundles) > 0 {
+		s.heading(s.say("Bundles"))
+		for _, b := range c.Bundles {
+			of := b.With + " " + b.On
+			s.paragraph(plain, s.say("%s of %s: %s off %s", s.text("bundles", of, "at_least"), clean(b.With), money.PercentText(b.Off), clean(b.On)), room(s.Width))
+		}
+	}
+}
+
+func (s *sheet) charges() {
+	c := s.contract
+	if len(c.Addons) > 0 {
+		s.heading(s.say("Add-ons"))
+		t := Table{Width: s.Width, Colour: s.Colour, Columns: []Column{
+			{Head: s.say("Add-on"), Fit: Wrap}, {Head: s.say("Price"), Align: Right, Fit: Wrap}, {Head: s.say("Of a part of a month"), Fit: Wrap},
+		}}
+		for _, a := range c.Addons {
+			part := ""
+			if a.Monthly != nil {
+				if part = s.say("the whole fee"); a.Prorate {
+					part = s.say("its local days")
+				}
+				part += s.mark("addons", a.Name, "prorate")
+			}
+			t.Row(a.Name, s.text("addons", a.Name, "price"), part)
+		}
+		s.WriteString(t.String())
+	}
+	if c.Spend != nil {
+		s.heading(s.say("Commitment"))
+		s.paragraph(plain, s.say("At least %s is spent; what is missing is billed.", s.text("commitment", "", "spend")), room(s.Width))
+	}
+}

@@ -270,7 +270,10 @@ func (o *oracle) topUps(l *occupancy.Lease) {
 		elapsed := int64(s.Span.To - s.Span.From)
 		billable := billable(elapsed, v.Contract.Billing, s.AfterFault)
 		for _, h := range s.Last {
-			refused := o.refusedMilli(h.Unit, l, last, s.Span.Empty())
+			refused := o.refusedMilli(h.Unit, l, last)
+			if s.Span.Empty() {
+				refused = o.refusedOfEmpty(h, l, s)
+			}
 			for i, milli := range [2]int64{h.Milli - refused, refused} {
 				if n := (billable - elapsed) * milli; n != 0 {
 					o.add(h.Unit, l, o.key(l, at, last, TopUp, i == 1), last.Hour(), Amounts{Quantity: n})
@@ -292,8 +295,22 @@ func billable(elapsed int64, b contract.Billing, afterFault bool) int64 {
 	return n
 }
 
-func (o *oracle) refusedMilli(u occupancy.Unit, l *occupancy.Lease, at span.Second, empty bool) (refused int64) {
-	if u.Device == "" || empty {
+// refusedOfEmpty is what a start without length asks for beyond what those who began before it leave of the device.
+func (o *oracle) refusedOfEmpty(h occupancy.Holding, l *occupancy.Lease, s occupancy.Start) int64 {
+	if h.Unit.Device == "" {
+		return 0
+	}
+	at, taken := s.Span.From, int64(0)
+	for _, tr := range o.book.On(nil, h.Unit, span.Span{From: at, To: at + 1}) {
+		if tr.Lease != l && (tr.Began < at || tr.Seq < s.Seq) {
+			taken = min(1000, taken+tr.Milli)
+		}
+	}
+	return max(0, h.Milli-(1000-taken))
+}
+
+func (o *oracle) refusedMilli(u occupancy.Unit, l *occupancy.Lease, at span.Second) (refused int64) {
+	if u.Device == "" {
 		return 0
 	}
 	room := int64(1000)

@@ -77,7 +77,7 @@ func (e *Engine) recovery(ctx context.Context) (Recovery, error) {
 	}
 	for _, s := range all {
 		for _, service := range []string{rater.Service, alerter.Service} {
-			gone, err := e.gone(ctx, s, service, &r)
+			gone, err := e.gone(ctx, s, service, facts, &r)
 			if err != nil {
 				return r, err
 			}
@@ -196,7 +196,7 @@ func (e *Engine) everyTables(ctx context.Context) (all []store.Store, last uint6
 }
 
 // gone tells whether tables stand at a position that the log does not hold, and keeps how far the furthest ones had come.
-func (e *Engine) gone(ctx context.Context, s store.Store, service string, r *Recovery) (bool, error) {
+func (e *Engine) gone(ctx context.Context, s store.Store, service string, facts []fact.Fact, r *Recovery) (bool, error) {
 	p, err := s.Progress(ctx, service)
 	if errors.Is(err, store.ErrNotFound) || err == nil && p.Block == 0 {
 		return false, nil
@@ -207,7 +207,9 @@ func (e *Engine) gone(ctx context.Context, s store.Store, service string, r *Rec
 	if p.At >= r.At {
 		r.Block, r.FactsSeq, r.At = p.Block, p.FactsSeq, p.At
 	}
-	err = journal.CheckTick(ctx, e.bus, p.Block, p.Tick)
+	if err = journal.CheckTick(ctx, e.bus, p.Block, p.Tick); err == nil && service == rater.Service {
+		err = rater.CheckAnswers(ctx, e.bus, p, facts)
+	}
 	if errors.Is(err, journal.ErrRewound) {
 		return true, nil
 	}

@@ -120,6 +120,7 @@ func (r *road) resume(next int64) {
 
 // refusesTime tells whether a service stands at a tick that breaks the clock, as it must.
 func (r *road) refusesTime(err error) bool {
+	r.look() // a publication that waited may have landed meanwhile
 	refuses := r.story.wall && errors.Is(err, journal.ErrClock) && r.watch.time.stuck()
 	if refuses {
 		r.figures.count("wall: steps that refused a tick", 1)

@@ -177,6 +177,22 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
+// TestLaterRegressions are the same on both streams.
+func TestLaterRegressions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seed uint64
+		was  string
+	}{
+		{32934, "a log that was restored without the answer to a cut that the tables stood beyond: the rater answered it for another block"},
+		{42741, "an auditor that had not yet heard of a tick that the services refused"},
+	} {
+		if r := sim.Run(c.seed, sim.Options{}); r.Failure != nil {
+			t.Errorf("seed %d, once %s: %v", c.seed, c.was, r.Failure)
+		}
+	}
+}
+
 // TestMain lets memory grow: a seed leaves much behind that nobody needs.
 func TestMain(m *testing.M) {
 	_ = debug.SetGCPercent

@@ -84,6 +84,39 @@ func CheckTick(ctx context.Context, b bus.Bus, block uint64, digest fact.Hash) e
 	return nil
 }
 
+// FactsBefore is the F of the tick in front of a block, 0 when the block is the first.
+func FactsBefore(ctx context.Context, b bus.Bus, block uint64) (uint64, error) {
+	for back := uint64(chunk); ; back *= 8 {
+		after := block - min(back, block)
+		last, found, err := tickBetween(ctx, b, after, block)
+		if err != nil {
+			return 0, fmt.Errorf("read the tick in front of block %d: %w", block, err)
+		}
+		if found || after == 0 {
+			return last.FactsSeq, nil
+		}
+	}
+}
+
+// tickBetween is the last tick between two positions, neither included.
+func tickBetween(ctx context.Context, b bus.Bus, after, before uint64) (last codec.Tick, found bool, err error) {
+	for {
+		messages, err := b.ReadSubject(ctx, bus.Usage, bus.Tick, after, chunk)
+		if err != nil || len(messages) == 0 {
+			return last, found, err
+		}
+		for _, m := range messages {
+			if m.Seq >= before {
+				return last, found, nil
+			}
+			if last, err = codec.DecodeTick(m); err != nil {
+				return last, false, err
+			}
+			after, found = m.Seq, true
+		}
+	}
+}
+
 // Incarnation is the log's: 1, or what its last log.recovered says. seq is that fact's position, 0 in the first.
 func Incarnation(ctx context.Context, b bus.Bus) (n, seq uint64, err error) {
 	m, err := b.Last(ctx, codec.FactSubject(&fact.LogRecovered{}))

@@ -198,8 +198,8 @@ func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, cut := range openCuts(facts) {
-		m, err := b.Last(ctx, codec.FactSubject(&fact.CutDone{Cut: cut}))
+	for _, request := range openCuts(facts) {
+		m, err := b.Last(ctx, codec.FactSubject(&fact.CutDone{Cut: request.Body.Entity()}))
 		if errors.Is(err, bus.ErrNotFound) {
 			continue
 		}
@@ -220,15 +220,15 @@ func Restore(ctx context.Context, b bus.Bus, s store.Store, p store.Progress) (*
 	return state, facts, nil
 }
 
-// openCuts lists the cuts without an answer, in order of their requests.
-func openCuts(facts []fact.Fact) []string {
-	var open []string
+// openCuts lists the requests for cuts without an answer, in order.
+func openCuts(facts []fact.Fact) []fact.Fact {
+	var open []fact.Fact
 	for _, f := range facts {
 		switch b := f.Body.(type) {
 		case *fact.CutRequested:
-			open = append(open, b.Cut)
+			open = append(open, f)
 		case *fact.CutDone:
-			open = slices.DeleteFunc(open, func(cut string) bool { return cut == b.Cut })
+			open = slices.DeleteFunc(open, func(request fact.Fact) bool { return request.Body.Entity() == b.Cut })
 		}
 	}
 	return open
@@ -237,9 +237,26 @@ func openCuts(facts []fact.Fact) []string {
 // publishMissing answers the cut that stands at the last block put and was never said to be done. A cut ends its put and is
 // said to be done before another block is taken, so no other can be without an answer.
 func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
+	if err := CheckAnswers(ctx, r.bus, r.progress, facts); err != nil {
+		return err
+	}
 	var cuts []fact.CutDone
-	for _, cut := range openCuts(facts) {
-		cuts = append(cuts, r.state.AnswerCut(cut, r.progress.Block))
+	for _, request := range openCuts(facts) {
+		cuts = append(cuts, r.state.AnswerCut(request.Body.Entity(), r.progress.Block))
 	}
 	return r.publish(ctx, cuts)
+}
+
+// CheckAnswers stops a rater with journal.ErrRewound whose tables stand beyond a cut that the log has no answer to: there was one,
+// and the log lost it. What the rater would say now speaks of another block, and no replay would come to it.
+func CheckAnswers(ctx context.Context, b bus.Bus, p store.Progress, facts []fact.Fact) error {
+	open := openCuts(facts)
+	if len(open) == 0 || p.Block == 0 {
+		return nil
+	}
+	before, err := journal.FactsBefore(ctx, b, p.Block)
+	if err == nil && open[0].Seq <= before {
+		err = fmt.Errorf("the log does not hold the answer to cut %s, which the tables stand beyond: %w", open[0].Body.Entity(), journal.ErrRewound)
+	}
+	return err
 }

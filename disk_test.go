@@ -57,6 +57,9 @@ func onSmallDisk(t *testing.T, test func(t *testing.T, disk string)) {
 	case err != nil:
 		t.Fatalf("%v\n%s", err, said)
 	case strings.Contains(string(said), "--- SKIP"):
+		if os.Getenv("REQUIRE_STACK") == "1" {
+			t.Fatalf("REQUIRE_STACK=1 and the test was left out: %s", said)
+		}
 		t.Skipf("%s", said)
 	default:
 		t.Logf("%s", said)

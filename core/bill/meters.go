@@ -172,8 +172,8 @@ type meteredPiece struct {
 	inputs  []Input
 }
 
-// meteredPieces cuts the period, as far as it is known, where the version changes, and by local days where a month or year of the unit may end inside.
-// Versions without the meter have no piece.
+// meteredPieces cuts the period, as far as it is known, where the version changes, and by local days where a month or year of
+// the unit may end inside. Versions without the meter have no piece.
 func (c *pricing) meteredPieces(name string) []meteredPiece {
 	var out []meteredPiece
 	for _, p := range c.contracts.Pieces(c.Contract.ID, span.Span{From: c.Period.From, To: c.until}) {

@@ -181,8 +181,8 @@ func (i *Invoicer) project(ctx context.Context, f fact.Fact) error {
 	return i.store.PutInvoice(ctx, row)
 }
 
-// decide cancels what was recovered, works through finished cuts, then asks for the next one. A cut waits until the tables hold its block: while they
-// are rebuilt from the log they hold less than the cut says, and a correction would be missed.
+// decide cancels what was recovered, works through finished cuts, then asks for the next one. A cut waits until the tables
+// hold its block: while they are rebuilt from the log they hold less than the cut says, and a correction would be missed.
 func (i *Invoicer) decide(ctx context.Context) error {
 	if err := i.cancel(ctx); err != nil {
 		return err

@@ -302,12 +302,12 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 	if err != nil {
 		return nil, err
 	}
-	if err := p.testify(k, period, n, cut, totals); err != nil {
-		return nil, err
-	}
 	d := bill.NewDocument(s, p.statements[k], n)
 	if n > 1 && len(d.Lines) == 0 && period == p.invoicer.ClosedPeriod(k.contract, k.start) {
 		return nil, nil // what was prolonged closes all the same
+	}
+	if err := p.testify(k, period, n, cut, totals); err != nil {
+		return nil, err
 	}
 	p.replaced[k], p.statements[k] = p.statements[k], s
 	closed, issued, err := p.invoicer.Issue(period, n, cut, d)

@@ -30,7 +30,7 @@ func (r *road) audit() error {
 	figures.HeldSeconds += t.secondsHeld
 	for _, check := range []func() error{
 		r.allStated, func() error { return r.allSent(s) }, func() error { return r.allBilled(t) }, func() error { return r.allHeld(t) },
-		func() error { return r.allSeen(t, s) }, r.allUnknown, r.allProjected,
+		func() error { return r.allSeen(t, s) }, r.allUnknown, r.allProjected, func() error { return r.allMarket(s) },
 		func() error { return r.allQuarantined(s) }, r.allHalted,
 	} {
 		err = errors.Join(err, check())
@@ -91,7 +91,7 @@ func (r *road) allHeld(t *truth) error {
 	}
 	held := map[cell]coverage{}
 	for _, x := range totals {
-		if x.Key.Kind != meter.Leased {
+		if x.Key.Kind != meter.Leased || ofMarket(x.Lease) {
 			continue
 		}
 		c := cell{lease: x.Lease, device: x.Device, contract: x.Key.Contract, standing: string(x.Key.Standing), reason: x.Key.Reason}
@@ -141,6 +141,9 @@ func (r *road) allSeen(t *truth, s *samples) error {
 		got[d.Device] = got[d.Device].Plus(d.DeviceSeconds)
 	}
 	for i := range r.story.nodes {
+		if r.story.nodes[i].name == market {
+			continue // core/slow counts billed seconds only
+		}
 		for k := range 2 {
 			device := r.story.nodes[i].device(k)
 			held := t.devices[device]

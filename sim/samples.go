@@ -22,6 +22,7 @@ type samples struct {
 	states  map[string]map[int64]byte    // seen or inferred
 	runs    map[string]map[uint64]uint64 // by node and run: the last sequence
 	lost    bool
+	market  []usage.Batch // of the market's node, those that count
 	// quarantined are messages that must not count, with the reason: those that nobody can read, and batches that spoke of more
 	// than a minute after their tick.
 	quarantined map[string]usage.QuarantineReason
@@ -96,6 +97,9 @@ func (s *samples) take(b *usage.Batch, nodes []node, tick int64) (bool, error) {
 	}
 	b.Spoken.Each(func(i int) { s.spoken[b.Node][start+int64(i)] = true })
 	n := &nodes[slices.IndexFunc(nodes, func(n node) bool { return n.name == b.Node })]
+	if b.Node == market {
+		s.market = append(s.market, *b)
+	}
 	for _, raw := range b.Blocks {
 		if err := s.takeBlock(b, n, raw, start); err != nil {
 			return false, err

@@ -115,6 +115,9 @@ func (w *walker) sort(facts []fact.Fact, known map[string]*terms) (instants []in
 			}
 		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
 			id := f.Body.Entity()
+			if ofMarket(id) {
+				continue
+			}
 			if leases[id] == nil {
 				leases[id] = &tenant{}
 				w.tenants = append(w.tenants, leases[id])

@@ -40,7 +40,8 @@ type story struct {
 	raters   int
 	wall     bool           // the log follows a wall clock
 	noisy    []noise        // in order of when they are sent
-	drawn    map[string]int // of the second stream, for the figures
+	market   bool           // the market is in it
+	drawn    map[string]int // of the later streams, for the figures
 }
 
 // Parts of a story that are no events, by the name under which they can be left out.
@@ -86,6 +87,7 @@ func (s *story) leaveOut(without map[string]bool) {
 type node struct {
 	name   string
 	up     []span.Span
+	idle   []span.Span    // nothing runs on it
 	away   []span.Span    // the log cannot be reached
 	holes  [2][]span.Span // the device was not seen
 	cloned bool           // a second collector uses the name
@@ -105,6 +107,9 @@ func (n *node) says(k int, at int64) (busy int64, seen bool) {
 	if at%41 < 3 {
 		return -1, true
 	}
+	if in(n.idle, at) {
+		return at % 3, true
+	}
 	return (at*7 + int64(k)*31) % 60, true
 }
 
@@ -114,6 +119,7 @@ type author struct {
 	dice      *rand.Rand
 	contracts int
 	signed    []*terms // of each contract
+	deals     int      // of the market
 }
 
 // starts are seconds near an edge: clocks change in New York and on Lord Howe, months and days end.
@@ -151,6 +157,7 @@ func write(seed uint64, plain bool) *story {
 	}
 	if !plain {
 		a.writeMore(seed)
+		a.writeMarket(seed)
 	}
 	slices.SortStableFunc(a.events, func(x, y event) int { return cmp.Compare(x.known, y.known) })
 	return a.story

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
 )
@@ -37,6 +38,8 @@ type watcher struct {
 	terms    map[uint64]*terms    // by position of the contract's fact
 	versions map[string][]version // by contract, in order of the log
 	ends     map[string]int64     // of closed periods, by contract and name
+	market   map[span.Second]*marketPeriod
+	heard    []bus.Message // of usage, for the market
 }
 
 // owed is what a line was billed so far, or should be.
@@ -49,7 +52,7 @@ func newWatcher(s *story) *watcher {
 	return &watcher{
 		story: s, keys: map[string]fact.Fact{}, known: map[uint64]uint64{}, at: map[uint64]int64{}, cuts: map[string]*fact.CutDone{},
 		asked: map[string]uint64{}, halted: map[string]uint64{}, done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
-		terms: map[uint64]*terms{}, versions: map[string][]version{}, ends: map[string]int64{},
+		terms: map[uint64]*terms{}, versions: map[string][]version{}, ends: map[string]int64{}, market: map[span.Second]*marketPeriod{},
 	}
 }
 
@@ -58,6 +61,7 @@ func (w *watcher) look(b bus.Bus, f *faults) error {
 	for _, m := range everything(b, bus.Usage, w.read[1]) {
 		w.read[1] = m.Seq
 		f.hear(m)
+		w.hears(m)
 		if m.Subject != bus.Tick {
 			w.figures.Batches++
 			continue
@@ -147,6 +151,9 @@ func (w *watcher) take(f fact.Fact) error {
 // state keeps a version of a contract. An amendment in front of the signature is none.
 func (w *watcher) state(contract string, seq uint64, from int64, document string) {
 	t := w.story.terms[document]
+	if t == nil {
+		return // the market's
+	}
 	w.terms[seq] = t
 	w.versions[contract] = append(w.versions[contract], version{seq, max(from, t.from), t})
 }
@@ -181,6 +188,9 @@ func (w *watcher) invoice(b *fact.InvoiceIssued) error {
 	}
 	if d.Number != b.Number || d.Closing != c.N || d.Contract != c.Contract || d.Customer != b.Customer {
 		return fmt.Errorf("the document is %s closing %d of %s for %s", d.Invoice, d.Closing, d.Contract, d.Customer)
+	}
+	if d.Contract == market {
+		return w.bookMarket(d, c)
 	}
 	terms, period, err := w.edges(c)
 	if err != nil {
@@ -309,7 +319,7 @@ func compareLines(billed, want map[line]*owed) error {
 	return first(wrong)
 }
 
-func compareLine(k line, billed, want *owed) error {
+func compareLine(k any, billed, want *owed) error {
 	zero := &owed{new(big.Int), 0}
 	if billed == nil {
 		billed = zero

@@ -12,13 +12,27 @@ const day0 = "2025-06-01"
 // Contract writes a contract that the language takes: every clause, field and choice comes up.
 func Contract(choose Chooser) string { return contract(choose).block(choose, 0) }
 
+// Deal says whose contract is drawn, and for when.
+type Deal struct {
+	Contract, Customer string
+	From               time.Time // the term begins on this date or in the three days after it
+	Days               int       // and lasts five days at least and at most so many more
+}
+
+// ContractOf writes the contract of a deal. Its periods are days or longer, so that there are few of them.
+func ContractOf(choose Chooser, d Deal) string {
+	return (&writer{Chooser: choose, first: d.From, deal: &d}).contract().block(choose, 0)
+}
+
 // Book writes a price book that the language takes.
 func Book(choose Chooser) string { return book(choose).block(choose, 0) }
 
 // writer draws a contract. Later clauses speak of what earlier ones stated.
 type writer struct {
 	Chooser
-	from, to int // the term's days, counted from day0; to is 0 for open
+	deal     *Deal     // nil for any
+	first    time.Time // the first day on which the term can begin
+	from, to int       // the term's days, counted from there; to is 0 for open
 	cycle    string
 	book     bool
 	skus     []string
@@ -27,8 +41,18 @@ type writer struct {
 }
 
 func contract(choose Chooser) *node {
-	w := &writer{Chooser: choose, meters: map[string]string{}}
-	root := fields().put("contract", w.name("acme-2026")).put("customer", w.name("acme"))
+	start, _ := time.Parse(time.DateOnly, day0) // a constant
+	return (&writer{Chooser: choose, first: start}).contract()
+}
+
+func (w *writer) contract() *node {
+	w.meters = map[string]string{}
+	root := fields()
+	if w.deal != nil {
+		root.put("contract", w.deal.Contract).put("customer", w.deal.Customer)
+	} else {
+		root.put("contract", w.name("acme-2026")).put("customer", w.name("acme"))
+	}
 	root.put("currency", w.one("CNY", "USD", "EUR", "JPY", "KWD"))
 	root.put("timezone", w.one("Asia/Shanghai", "America/New_York", "UTC", "Europe/Copenhagen", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kolkata"))
 	root.set("term", w.term())
@@ -100,19 +124,22 @@ func (w *writer) duration(longest ...string) string {
 
 // day is a local date.
 func (w *writer) day(n int) string {
-	start, _ := time.Parse(time.DateOnly, day0) // a constant
-	return start.AddDate(0, 0, n).Format(time.DateOnly)
+	return w.first.AddDate(0, 0, n).Format(time.DateOnly)
 }
 
 func (w *writer) term() *node {
-	w.from = w.Chooser(400)
+	starts, days := 400, 500
+	if w.deal != nil {
+		starts, days = 4, w.deal.Days+1
+	}
+	w.from = w.Chooser(starts)
 	from, to := w.day(w.from), "open"
 	if w.oneIn(6) {
 		from += w.one("T08:00:00+08:00", "T00:00:00Z", "T23:59:59-05:00")
 		w.from += 2 // the days inside it, whatever the zone
 	}
-	if !w.oneIn(3) {
-		w.to = w.from + 4 + w.Chooser(500)
+	if w.deal != nil || !w.oneIn(3) {
+		w.to = w.from + 4 + w.Chooser(days)
 		to = w.day(w.to)
 	}
 	return fields().put("from", from).put("to", to)
@@ -121,6 +148,9 @@ func (w *writer) term() *node {
 func (w *writer) billing() *node {
 	out := fields()
 	w.cycle = w.one("hourly", "daily", "weekly", "monthly", "monthly", "quarterly", "yearly")
+	if w.deal != nil && w.cycle == "hourly" {
+		w.cycle = "daily"
+	}
 	out.put("cycle", w.cycle)
 	anchors := map[string]int{"hourly": 1, "daily": 1, "weekly": 7}
 	most, ok := anchors[w.cycle]

@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
+	"github.com/gpuhour/gpuhour/core/slow"
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/platform/bus"
+)
+
+// marketLease begins the names of the market's leases.
+const marketLease = "M"
+
+func ofMarket(lease string) bool { return strings.HasPrefix(lease, marketLease) }
+
+// marketPeriod is a period of the market's contract as its documents bill it.
+type marketPeriod struct {
+	span.Span
+	lines map[slow.Key]*owed
+}
+
+// bookMarket adds a document to its period, and at some cuts holds the period against the slow rater.
+func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
+	p := w.market[c.PeriodStart]
+	if p == nil {
+		p = &marketPeriod{lines: map[slow.Key]*owed{}}
+		w.market[c.PeriodStart] = p
+	}
+	p.Span = span.Span{From: c.PeriodStart, To: c.PeriodEnd}
+	currency, err := money.ParseCurrency(d.Currency)
+	if err != nil {
+		return err
+	}
+	total := new(big.Int)
+	for i := range d.Lines {
+		l := &d.Lines[i]
+		amount, err := minorUnits(l.Amount, currency)
+		if err != nil {
+			return err
+		}
+		k := slowKey(l.Key())
+		if p.lines[k] == nil {
+			p.lines[k] = &owed{new(big.Int), 0}
+		}
+		p.lines[k].minor.Add(p.lines[k].minor, amount)
+		p.lines[k].milli += l.Quantity.MilliGPUSeconds
+		total.Add(total, amount)
+	}
+	said, err := minorUnits(d.Total, currency)
+	if err != nil {
+		return err
+	}
+	if said.Cmp(total) != 0 {
+		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
+	}
+	if len(w.heard)%3 > 0 {
+		return nil
+	}
+	w.figures.count("bills of the market audited as of their cut", 1)
+	cut := w.cuts[c.Cut]
+	n := 0
+	for n < len(w.heard) && w.heard[n].Seq <= cut.Block {
+		n++
+	}
+	s, err := listen(w.heard[:n], w.story, true)
+	if err != nil {
+		return err
+	}
+	if err := w.compareMarket(p, slowly(w.upTo(w.known[cut.Block]), s.market, cut.At)); err != nil {
+		return fmt.Errorf("as of cut %s: %w", c.Cut, err)
+	}
+	return nil
+}
+
+// slowly gives the slow rater the market's facts.
+func slowly(facts []fact.Fact, batches []usage.Batch, until span.Second) *slow.World {
+	var own []fact.Fact
+	for _, f := range facts {
+		switch b := f.Body.(type) {
+		case *fact.ContractSigned:
+			if b.Contract != market {
+				continue
+			}
+		case *fact.ContractAmended:
+			if b.Contract != market {
+				continue
+			}
+		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
+			if !ofMarket(b.Entity()) {
+				continue
+			}
+		}
+		own = append(own, f)
+	}
+	return slow.New(own, batches, until)
+}
+
+func (w *watcher) compareMarket(p *marketPeriod, world *slow.World) error {
+	if why := world.Unable(); len(why) > 0 {
+		return fmt.Errorf("the slow rater cannot judge it: %v", why)
+	}
+	want := map[slow.Key]*owed{}
+	if s := world.Statement(market, p.Span); s != nil {
+		for k, l := range s.Lines {
+			o := &owed{l.Rounded, 0}
+			if k.Item == "" {
+				o.milli = l.Quantity.Num().Int64() // of milli-GPU-seconds: whole
+			}
+			want[k] = o
+		}
+	}
+	var wrong []string
+	for _, lines := range []map[slow.Key]*owed{p.lines, want} {
+		for k := range lines {
+			if err := compareLine(k, p.lines[k], want[k]); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+		}
+	}
+	if err := first(wrong); err != nil {
+		return fmt.Errorf("%s %v: %w", market, p.Span, err)
+	}
+	return nil
+}
+
+// allMarket: what the market was billed, and the seconds of its leases, are what the slow rater makes of the log.
+func (r *road) allMarket(s *samples) error {
+	w := r.watch
+	if len(w.market) == 0 {
+		return nil
+	}
+	world := slowly(w.facts, s.market, span.Second(w.last))
+	r.figures.count("periods of the market billed", len(w.market))
+	for _, p := range w.market {
+		for k, o := range p.lines {
+			if o.minor.Sign() != 0 {
+				r.figures.count("lines of the market that cost something: "+cmp.Or(k.Item, k.Mode), 1)
+			}
+		}
+		if err := w.compareMarket(p, world); err != nil {
+			return err
+		}
+		totals, err := r.tables.PeriodTotals(context.Background(), market, p.From, every)
+		if err != nil {
+			return err
+		}
+		held, want := map[slow.Cell]int64{}, map[slow.Cell]int64{}
+		if statement := world.Statement(market, p.Span); statement != nil {
+			want = statement.Leased
+		}
+		for _, t := range totals {
+			if t.Key.Kind != meter.Leased {
+				continue
+			}
+			for coverage, milli := range map[string]int64{slow.Measured: t.Measured, slow.Inferred: t.Inferred, slow.Missing: t.Missing} {
+				held[slow.Cell{Lease: t.Lease, Device: t.Device, Standing: string(t.Key.Standing), Reason: t.Key.Reason, Coverage: coverage}] += milli
+			}
+		}
+		var wrong []string
+		for _, cells := range []map[slow.Cell]int64{held, want} {
+			for c := range cells {
+				if held[c] != want[c] {
+					wrong = append(wrong, fmt.Sprintf("%v %+v: the ledger holds %d, the seconds are %d", p.Span, c, held[c], want[c]))
+				}
+			}
+		}
+		if err := first(wrong); err != nil {
+			return err
+		}
+	}
+	return w.noGap()
+}
+
+// noGap: the market's periods follow each other.
+func (w *watcher) noGap() error {
+	ends := map[span.Second]bool{}
+	begins := span.Open
+	for from, p := range w.market {
+		ends[p.To], begins = true, min(begins, from)
+	}
+	for from := range w.market {
+		if from != begins && !ends[from] {
+			return fmt.Errorf("no period of the market ends at %v, where another begins", from)
+		}
+	}
+	return nil
+}
+
+func slowKey(k bill.LineKey) slow.Key {
+	return slow.Key{
+		Item: string(k.Item), Name: k.Name, SKU: k.SKU, Region: k.Region, ServiceTier: k.ServiceTier, Dedicated: k.Dedicated,
+		Mode: k.PricingMode, Window: k.Window, Idle: k.Idle, Commitment: k.Commitment,
+	}
+}
+
+func minorUnits(text string, c money.Currency) (*big.Int, error) {
+	v, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil, fmt.Errorf("amount %q is no number", text)
+	}
+	v.Mul(v, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.Digits())), nil)))
+	if !v.IsInt() {
+		return nil, fmt.Errorf("amount %q has more digits than %s", text, c)
+	}
+	return v.Num(), nil
+}
+
+// hears keeps usage messages for the audits of the market.
+func (w *watcher) hears(m bus.Message) {
+	if w.story.market {
+		w.heard = append(w.heard, m)
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/gpuhour/gpuhour/core/alert"
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
-	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/bus/membus"
 	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
@@ -292,20 +291,6 @@ func (e *Engine) Invoice(ctx context.Context, name string) (*bill.Document, erro
 		}
 	}
 	return nil, fmt.Errorf("invoice %q was not issued; `gpuhour invoice list` shows what was", name)
-}
-
-// Preview is the bill of a contract's period so far, and the instant up to which it is complete. at lies in the period;
-// 0 is the current one.
-func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second) (*bill.Document, span.Second, error) {
-	look, period, err := rater.Look(ctx, e.bus, e.store, contractID, at)
-	if err != nil {
-		return nil, 0, err
-	}
-	s, err := bill.ComputeUntil(look.Contracts, contractID, period, look.At, look.Totals)
-	if err != nil {
-		return nil, 0, err
-	}
-	return bill.NewDocument(s, nil, 0), look.At, nil
 }
 
 // InvoiceStanding is how far the invoices of the log are and what blocks a close, also where another process issues them.

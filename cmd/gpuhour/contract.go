@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/services/invoicer/render"
 )
 
@@ -129,7 +130,25 @@ func checked(name string, document []byte) (string, error) {
 	if len(clauses) > 0 {
 		parts = append(parts, strings.Join(clauses, ", "))
 	}
-	return strings.Join(parts, "; "), nil
+	told := strings.Join(parts, "; ")
+	for _, n := range notes(k) {
+		told += fmt.Sprintf("\n%s: note: %s", name, n)
+	}
+	return told, nil
+}
+
+// notes are what a contract speaks of and gpuhour does not do by itself.
+func notes(k *contract.Contract) []string {
+	var out []string
+	if k.Limit != nil && k.Limit.Action == contract.LimitStop {
+		out = append(out, fmt.Sprintf("limits: gpuhour stops nothing. What runs costs on until the provider stops it: "+
+			"`gpuhour invoice preview %s --next 5m` says how far that goes in five minutes, beside the %s accepted",
+			k.ID, money.DecimalText(k.Limit.Overshoot, k.Currency.Digits(), money.MaxDigits)))
+	}
+	if len(k.Arrears) > 0 {
+		out = append(out, "arrears: nothing starts these steps by itself. The provider states what it did with lease facts (state_changed, stopped by arrears), and that is billed")
+	}
+	return out
 }
 
 func showContract(c *cobra.Command, args []string) error {

@@ -25,6 +25,7 @@ func invoiceCommand() *cobra.Command {
 		Use: "preview CONTRACT", Short: "Show what a contract's period holds so far, open hours included",
 		Args: takes(1, 1), RunE: previewInvoice,
 	}
+	preview.Flags().Duration("next", 0, "when a spend limit is looked at again, such as 5m: says what will be spent by then if all that runs goes on")
 	preview.Flags().String("at", "", "an instant in the period, such as 2026-05-15T00:00:00+08:00; the current period when not given")
 	for _, sub := range []*cobra.Command{list, show, preview} {
 		settings(sub)
@@ -126,8 +127,15 @@ func previewInvoice(c *cobra.Command, args []string) error {
 			return fmt.Errorf("--at: %w", err)
 		}
 	}
+	ahead, err := c.Flags().GetDuration("next")
+	if err != nil {
+		return err
+	}
+	if ahead < 0 {
+		return fmt.Errorf("--next %v lies in the past; write 5m", ahead)
+	}
 	return attach(c, func(e *gpuhour.Engine) error {
-		d, until, err := e.Preview(c.Context(), args[0], at)
+		d, until, err := e.PreviewAhead(c.Context(), args[0], at, ahead)
 		if err != nil {
 			return err
 		}

@@ -46,6 +46,7 @@ type Document struct {
 	Quantity      Quantity       `json:"quantity"`
 	Total         string         `json:"total"`
 	RoundingBound string         `json:"rounding_bound"` // how far the lines can be from their exact sum, see roundingBound
+	Limit         *DocumentLimit `json:"limit,omitempty"`
 }
 
 // DocumentPeriod is [from, to) in the contract's zone.
@@ -137,7 +138,7 @@ func NewDocument(s, before *Statement, n int) *Document {
 		Format: Format, Kind: KindInvoice, Customer: c.Customer, Contract: c.ID, Currency: c.Currency.String(),
 		Timezone: c.Zone.String(), TZVersion: calendar.TZVersion, Rounding: c.Billing.Rounding.String(),
 		Period:  DocumentPeriod{From: c.Zone.Text(s.Period.From), To: c.Zone.Text(s.Period.To)},
-		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{},
+		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{}, Limit: s.ownLimit(),
 	}
 	switch {
 	case n == 0:

@@ -101,8 +101,7 @@ func (c *pricing) charge(m contract.Meter, quantity *big.Rat) (amount *big.Rat, 
 	size := new(big.Rat).Quo(left, m.Size) // how often the price is due
 	if m.Tiers == nil {
 		if m.Model == contract.PackageModel {
-			size = ceil(size)
-			steps = append(steps, "packages "+number(size))
+			size, steps = packages(m, size, steps)
 		}
 		return size.Mul(size, m.Price), append(steps, "price "+m.PriceText(m.Price, c.Contract.Currency))
 	}
@@ -121,6 +120,16 @@ func (c *pricing) charge(m contract.Meter, quantity *big.Rat) (amount *big.Rat, 
 		}
 	}
 	return amount, steps
+}
+
+// packages is how many of so many packages are paid.
+func packages(m contract.Meter, size *big.Rat, steps []string) (*big.Rat, []string) {
+	if m.RoundDown {
+		whole := new(big.Rat).SetInt(new(big.Int).Quo(size.Num(), size.Denom()))
+		return whole, append(steps, "full_packages "+number(whole))
+	}
+	whole := ceil(size)
+	return whole, append(steps, "packages "+number(whole))
 }
 
 func ceil(v *big.Rat) *big.Rat {

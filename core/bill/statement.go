@@ -90,6 +90,7 @@ func phases() []func(*pricing) error {
 		(*pricing).meters,   // (e)
 		(*pricing).addons,   // (e)
 		(*pricing).round,    // each line once
+		(*pricing).capped,   // (f)
 		(*pricing).spend,    // (g)
 		(*pricing).total,
 	}

@@ -39,16 +39,37 @@ func (r *reader) billing(n ast.Node) Billing {
 	anchor := func(text string) (int, error) { return parseAnchor(text, b.Cycle) }
 	set(r, s, "anchor", "write 1", anchor, func(v int) { b.Anchor = v })
 	set(r, s, "grace", "write 3h", parseDuration, func(v int64) { b.GraceSeconds, b.GraceKnown = v, true })
-	granularity := func(text string) (int, error) { return parseChoice(text, GranularityNames()) }
-	set(r, s, "granularity", "write second", granularity, func(v int) {
-		b.GranularitySeconds = []int64{1, span.SecondsPerMinute, span.SecondsPerHour}[v]
-	})
+	set(r, s, "granularity", "write second", parseGranularity, func(v int64) { b.GranularitySeconds = v })
 	set(r, s, "minimum", "write 60s", parseDuration, func(v int64) { b.MinimumSeconds = v })
 	set(r, s, "rounding", "write half_away_from_zero", money.ParseRounding, func(v money.Rounding) { b.Rounding = v })
 	month := func(text string) (int, error) { return parseChoice(text, MonthRuleNames()) }
 	set(r, s, "month", "write actual", month, func(v int) { b.Month = MonthRule(v) })
 	clauses(r, s, billingClauses(), &b)
 	return b
+}
+
+// maxGranularitySeconds bounds a granularity: beyond a day it is a slip of the pen.
+const maxGranularitySeconds = 24 * span.SecondsPerHour
+
+func granularities() []int64 { return []int64{1, span.SecondsPerMinute, span.SecondsPerHour} }
+
+// parseGranularity reads a name, or a duration such as 6s.
+func parseGranularity(text string) (int64, error) {
+	if i := slices.Index(GranularityNames(), text); i >= 0 {
+		return granularities()[i], nil
+	}
+	v, err := parseDuration(text)
+	if err != nil || v < 1 || v > maxGranularitySeconds {
+		return 0, fmt.Errorf("unknown value %.40q; write one of %s, or a duration up to a day such as 6s", text, quotedList(GranularityNames()))
+	}
+	return v, nil
+}
+
+func granularityText(seconds int64) string {
+	if i := slices.Index(granularities(), seconds); i >= 0 {
+		return GranularityNames()[i]
+	}
+	return DurationText(seconds)
 }
 
 func parseAnchor(text string, cycle calendar.Cycle) (int, error) {

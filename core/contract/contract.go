@@ -30,6 +30,8 @@ type Contract struct {
 	Bundles   []Bundle
 	Addons    []Addon
 	Spend     *Spend // that the customer commits to
+	Limit     *Limit // of what is spent
+	Arrears   Arrears
 	Source    []byte // the document: Parse reads it back to this contract
 }
 
@@ -39,7 +41,7 @@ type Billing struct {
 	Anchor             int
 	GraceSeconds       int64
 	GraceKnown         bool  // false: the provider's default holds; a stated 0 is 0 (case B90)
-	GranularitySeconds int64 // 1, 60 or 3600: a start's seconds round up to a multiple
+	GranularitySeconds int64 // 1 to 86,400: a start's seconds round up to a multiple
 	MinimumSeconds     int64 // per start
 	Observed           bool  // only seconds with a sample bill
 	Rounding           money.Rounding
@@ -121,7 +123,7 @@ func MonthRuleNames() []string { return []string{"actual", "30d", "720h", "730h"
 
 func (m MonthRule) String() string { return nameOf(MonthRuleNames(), int(m)) }
 
-// GranularityNames lists the granularities as a contract writes them, from the finest.
+// GranularityNames lists the granularities that have a name, from the finest. Others are written as durations.
 func GranularityNames() []string { return []string{"second", "minute", "hour"} }
 
 func nameOf(names []string, i int) string {

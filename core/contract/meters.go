@@ -18,6 +18,7 @@ type Meter struct {
 	Price      *big.Rat
 	Size       *big.Rat // how many units the price is for; 1 unless stated
 	Model      MeterModel
+	RoundDown  bool     // of the package model: one that is begun is free
 	Free       *big.Rat // of every period, taken off before all else
 	Tiers      *Tiers   // of the graduated and the volume model
 	Aggregate  Aggregate
@@ -30,7 +31,7 @@ type MeterModel uint8
 // The closed list of models.
 const (
 	UnitModel    MeterModel = iota // in proportion
-	PackageModel                   // whole packages: one that is begun is paid
+	PackageModel                   // whole packages: one that is begun is paid, or free
 	GraduatedModel
 	VolumeModel
 )
@@ -58,8 +59,10 @@ func AggregateNames() []string { return []string{"sum", "max", "last", "unique",
 func (a Aggregate) String() string { return nameOf(AggregateNames(), int(a)) }
 
 func meterFields() []string {
-	return []string{"name", "price", "free", "model", "tiers", "flat", "aggregate", "value"}
+	return []string{"name", "price", "free", "model", "tiers", "flat", "aggregate", "value", "round"}
 }
+
+func roundNames() []string { return []string{"up", "down"} }
 
 func valueNames() []string { return []string{"delta", "cumulative"} }
 
@@ -97,6 +100,13 @@ func (r *reader) meter(f section) Meter {
 	model := func(text string) (int, error) { return parseChoice(text, MeterModelNames()) }
 	set(r, f, "model", "write unit", model, func(v int) { m.Model = MeterModel(v) })
 	set(r, f, "price", "write 0.80/GB", parseMeterPrice, func(p meterPrice) { m.Price, m.Size, m.Unit, m.PerTime = p.amount, p.size, p.unit, p.time })
+	round := func(text string) (int, error) { return parseChoice(text, roundNames()) }
+	set(r, f, "round", "write up", round, func(v int) {
+		m.RoundDown = v == 1
+		if m.Model != PackageModel {
+			r.failf(f.values["round"], join(f.field, "round"), "remove it", "only packages are rounded, not the model %s", MeterModelNames()[m.Model])
+		}
+	})
 	r.meterTiers(f, &m)
 	free := func(text string) (*big.Rat, error) { return parseMeasure(text, m.Unit) }
 	set(r, f, "free", "write 100 GB", free, func(v *big.Rat) { m.Free = v })

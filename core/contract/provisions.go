@@ -91,8 +91,7 @@ func (p *provisions) billing() {
 		grace = DurationText(b.GraceSeconds)
 	}
 	p.may("grace", grace, "billing.grace")
-	granularity := map[int64]int{1: 0, span.SecondsPerMinute: 1, span.SecondsPerHour: 2}[b.GranularitySeconds]
-	p.may("granularity", GranularityNames()[granularity], "billing.granularity")
+	p.may("granularity", granularityText(b.GranularitySeconds), "billing.granularity")
 	p.may("minimum", DurationText(b.MinimumSeconds), "billing.minimum")
 	p.may("rounding", b.Rounding.String(), "billing.rounding")
 	p.may("month", b.Month.String(), "billing.month")
@@ -252,6 +251,9 @@ func (p *provisions) meters() {
 			p.say("free", strings.TrimSpace(decimalText(m.Free)+" "+m.Unit))
 		}
 		p.may("model", MeterModelNames()[m.Model], path+".model")
+		if m.Model == PackageModel {
+			p.may("round", choice(roundNames(), m.RoundDown), path+".round")
+		}
 		if m.Tiers != nil {
 			p.tiers("tiers", path, m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
 		}
@@ -282,6 +284,19 @@ func (p *provisions) charges() {
 	if c.Spend != nil {
 		p.about("commitment", "")
 		p.say("spend", MonthlyText(c.Spend.Monthly, c.Currency))
+	}
+	if l := c.Limit; l != nil {
+		p.about("limits", "")
+		p.say("spend", l.Text(c.Currency))
+		p.say("action", l.Action.String())
+		p.may("alert_at", l.AlertText(), "limits.alert_at")
+		if l.Overshoot != nil {
+			p.say("overshoot", p.amount(l.Overshoot))
+		}
+	}
+	for _, step := range c.Arrears {
+		p.about("arrears", DurationText(step.AfterSeconds))
+		p.say("do", step.Do.String())
 	}
 }
 

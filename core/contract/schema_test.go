@@ -17,8 +17,9 @@ import (
 type object struct {
 	Properties map[string]struct {
 		object
-		Enum  []string `json:"enum"`
-		Items object   `json:"items"`
+		Enum    []string `json:"enum"`
+		Pattern string   `json:"pattern"`
+		Items   object   `json:"items"`
 	} `json:"properties"`
 	AdditionalProperties any      `json:"additionalProperties"`
 	Required             []string `json:"required"`
@@ -62,6 +63,8 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		"bundles":    {bundleFields(), schema.Properties["bundles"].Items},
 		"addons":     {addonFields(), schema.Properties["addons"].Items},
 		"commitment": {spendFields(), schema.Properties["commitment"].object},
+		"limits":     {limitFields(), schema.Properties["limits"].object},
+		"arrears":    {arrearsFields(), schema.Properties["arrears"].Items},
 	} {
 		slices.Sort(c.fields)
 		if diff := cmp.Diff(c.fields, c.schema.names()); diff != "" {
@@ -72,7 +75,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]string{
-		"cycle": calendar.CycleNames(), "rounding": money.RoundingNames(), "month": MonthRuleNames(), "granularity": GranularityNames(), "bill_by": BillByNames(),
+		"cycle": calendar.CycleNames(), "rounding": money.RoundingNames(), "month": MonthRuleNames(), "bill_by": BillByNames(),
 	} {
 		if diff := cmp.Diff(want, billing.Properties[name].Enum); diff != "" {
 			t.Errorf("%s (-reader +schema)\n%s", name, diff)
@@ -85,7 +88,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		t.Errorf("packages.unit (-reader +schema)\n%s", diff)
 	}
 	meter := schema.Properties["meters"].Items.Properties
-	for name, want := range map[string][]string{"model": MeterModelNames(), "aggregate": AggregateNames(), "value": valueNames()} {
+	for name, want := range map[string][]string{"model": MeterModelNames(), "aggregate": AggregateNames(), "value": valueNames(), "round": roundNames()} {
 		if diff := cmp.Diff(want, meter[name].Enum); diff != "" {
 			t.Errorf("%s (-reader +schema)\n%s", name, diff)
 		}
@@ -94,6 +97,25 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		if !strings.Contains(schemas.Contract(), strings.TrimPrefix(unit, "gpu-")) {
 			t.Errorf("the schema does not know %s", unit)
 		}
+	}
+}
+
+// The schema knows the granularities that have a name, and what follows limits and arrears.
+func TestSchemaNamesGranularitiesAndActions(t *testing.T) {
+	var schema object
+	if err := json.Unmarshal([]byte(schemas.Contract()), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range GranularityNames() {
+		if !strings.Contains(schema.Properties["billing"].Properties["granularity"].Pattern, name) {
+			t.Errorf("the schema does not know the granularity %s", name)
+		}
+	}
+	if diff := cmp.Diff(LimitActionNames(), schema.Properties["limits"].Properties["action"].Enum); diff != "" {
+		t.Errorf("limits.action (-reader +schema)\n%s", diff)
+	}
+	if diff := cmp.Diff(ArrearsActionNames(), schema.Properties["arrears"].Items.Properties["do"].Enum); diff != "" {
+		t.Errorf("arrears.do (-reader +schema)\n%s", diff)
 	}
 }
 

@@ -83,6 +83,9 @@ func TestRatersAgree(t *testing.T) {
 				if diff := disagreement(r, s, p); diff != "" {
 					t.Fatalf("%s\n%s", diff, w)
 				}
+				if limit := compute(t, r, p).Charges().Minor(); limit.Cmp(charges(s)) != 0 {
+					t.Fatalf("charges of %v: slow %s, fast %s\n%s", p, charges(s), limit, w)
+				}
 				if got, closed := billed[p.name(d)]; closed {
 					if diff := cmp.Diff(rounded(s), got); diff != "" {
 						t.Fatalf("billed of %v (-slow +fast)\n%s\n%s", p, diff, w)
@@ -91,6 +94,17 @@ func TestRatersAgree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// charges are what counts against a spend limit, in minor units: every line but the shortfall.
+func charges(s *slow.Statement) *big.Int {
+	sum := new(big.Int)
+	for k, l := range s.Lines {
+		if k.Item != "commitment" {
+			sum.Add(sum, l.Rounded)
+		}
+	}
+	return sum
 }
 
 func (w *world) String() string {

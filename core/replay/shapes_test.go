@@ -168,7 +168,8 @@ func TestMoreTimeNeverCostsLess(t *testing.T) {
 		w := drawWorld(t, shape{unplaced: true, fit: func(c *contract.Contract) bool {
 			apart := func(r contract.Rate) bool { return r.Volume == nil && len(r.Forward) == 0 }
 			steady := c.Billing.MinimumSeconds == 0 && c.Billing.GranularitySeconds == 1
-			return steady && c.Spend == nil && len(c.Bundles) == 0 && !slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return !apart(r) })
+			uncapped := c.Limit == nil || c.Limit.Action != contract.LimitCap // what is beyond is measured in rounded lines
+			return steady && uncapped && c.Spend == nil && len(c.Bundles) == 0 && !slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return !apart(r) })
 		}})
 		d := w.deals[0]
 		less := w.total(t, run(t, w.log), d)

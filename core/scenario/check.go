@@ -131,6 +131,7 @@ func (c *checking) expectation(e *Expectation) {
 	if e.Lines != nil {
 		c.lines(e.Lines, d.Lines)
 	}
+	c.limit(e.Limit, d.Limit)
 	for _, which := range meter.Unbilled() {
 		c.unbilled(string(which), e.Unbilled[which], unbilledOf(d, which))
 	}

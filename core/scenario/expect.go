@@ -20,7 +20,7 @@ func deviceFields() []string { return []string{"seen_leased", "seen_unleased", "
 
 // expect reads what one document of a period must say.
 func (p *parsing) expect(n ast.Node, field string) {
-	known := []string{"contract", "period", "kind", "total", "lines", "blocked"}
+	known := []string{"contract", "period", "kind", "total", "lines", "limit", "blocked"}
 	for _, which := range meter.Unbilled() {
 		known = append(known, string(which))
 	}
@@ -52,6 +52,7 @@ func (p *parsing) expect(n ast.Node, field string) {
 	for i, n := range s.list("lines") {
 		e.Lines = append(e.Lines, p.line(n, fmt.Sprintf("%s.lines[%d]", field, i), e.Currency))
 	}
+	e.Limit = p.limit(s)
 	for _, which := range meter.Unbilled() {
 		e.Unbilled[which] = p.unbilled(s, string(which))
 	}

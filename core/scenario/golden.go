@@ -94,6 +94,7 @@ func writeDocument(out *strings.Builder, p Period, d *bill.Document) {
 		lines = append(lines, documentLine(&d.Lines[i], len(d.Lines) > 1))
 	}
 	parts = append(parts, "total: "+d.Total+" "+d.Currency, "lines: ["+strings.Join(lines, ", ")+"]")
+	parts = append(parts, limitPart(d.Limit)...)
 	writeEntry(out, append(parts, unbilledParts(func(which meter.Standing) map[string]int64 { return unbilledOf(d, which) })...))
 }
 

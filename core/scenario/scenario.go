@@ -47,6 +47,7 @@ type Expectation struct {
 	Total      *money.Rounded
 	Lines      []Line                        // all of them, in any order; nil when not stated
 	Unbilled   map[meter.Standing][]Unbilled // by standing: nil when not stated
+	Limit      map[string]string             // spent, used, reached; nil when not stated
 }
 
 // Line is what one line of a document must say: the fields that are stated.

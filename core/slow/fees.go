@@ -129,6 +129,23 @@ func (r *rater) names(of func(*version) []string) []string {
 	return out
 }
 
+// capped takes off what the rounded charges exceed a cap on the period by.
+func (r *rater) capped(v *version) {
+	if v.Limit == nil || v.Limit.Action != contract.LimitCap {
+		return
+	}
+	digits := v.Currency.Digits()
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
+	beyond := new(big.Rat).SetFrac(r.out.Total, scale)
+	if beyond.Sub(beyond, v.Limit.Spend); beyond.Sign() > 0 {
+		k := Key{Item: "cap", Name: "cap"}
+		r.add(k, big.NewRat(1, 1), new(big.Rat).Neg(beyond))
+		l := r.out.Lines[k]
+		l.Rounded = new(big.Int).Neg(round(beyond, digits, v.Billing.Rounding))
+		r.out.Total.Add(r.out.Total, l.Rounded)
+	}
+}
+
 // shortfall is max(0, commitment - C), C being the rounded charges so far; a commitment of a partial period counts local days.
 func (r *rater) shortfall(v *version) {
 	months, due := r.monthly(func(v *version) *big.Rat {
@@ -292,7 +309,10 @@ func charge(m contract.Meter, quantity *big.Rat) *big.Rat {
 	case contract.UnitModel:
 		return times(m.Price, due)
 	case contract.PackageModel:
-		whole := new(big.Int).Add(due.Num(), new(big.Int).Sub(due.Denom(), big.NewInt(1)))
+		whole := new(big.Int).Set(due.Num())
+		if !m.RoundDown {
+			whole.Add(whole, new(big.Int).Sub(due.Denom(), big.NewInt(1)))
+		}
 		return times(m.Price, new(big.Rat).SetInt(whole.Quo(whole, due.Denom())))
 	case contract.GraduatedModel, contract.VolumeModel:
 	}

@@ -58,11 +58,12 @@ func (w *World) Statement(id string, period span.Span) *Statement {
 		l.Rounded = round(l.Exact, digits, v.Billing.Rounding)
 		r.out.Total.Add(r.out.Total, l.Rounded)
 	}
+	r.capped(v)    // (f)
 	r.shortfall(v) // (g)
 	return r.out
 }
 
-// round rounds to minor units of so many digits. No amount here is negative.
+// round rounds to minor units of so many digits. No amount given is negative.
 func round(exact *big.Rat, digits int, by money.Rounding) *big.Int {
 	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
 	scaled := new(big.Rat).Mul(exact, new(big.Rat).SetInt(scale))

@@ -18,42 +18,73 @@ import (
 type Preview struct {
 	Contracts *contract.Register
 	At        span.Second // complete until
-	Totals    []meter.Total
+	Period
+	Before []Period // those that count in the same span of the contract's limit and begin before; none where it has no limit
+}
+
+// Period is a billing period and what it holds.
+type Period struct {
+	Span   span.Span
+	Totals []meter.Total
 }
 
 // ErrNothingYet is a preview before the first block was rated.
 var ErrNothingYet = errors.New("nothing was rated yet")
 
-// Look previews the period of a contract that holds at, or the current one when at is 0. It writes nothing.
-func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at span.Second) (Preview, span.Span, error) {
+// Look previews the period of a contract that holds at, or the current one when at is 0. until is 0, or an instant ahead: then the
+// preview is what would be known there if nothing happened any more and all that runs went on. It writes nothing.
+func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at, until span.Second) (Preview, error) {
 	p, err := s.Progress(ctx, Service)
 	if errors.Is(err, store.ErrNotFound) {
-		return Preview{}, span.Span{}, ErrNothingYet
+		return Preview{}, ErrNothingYet
 	}
 	if err != nil {
-		return Preview{}, span.Span{}, err
+		return Preview{}, err
 	}
 	state, _, err := Restore(ctx, b, s, p)
 	if err != nil {
-		return Preview{}, span.Span{}, err
+		return Preview{}, err
 	}
 	if at == 0 {
 		at = p.At - 1
 	}
 	v, ok := state.Contracts().InForce(contractID, at)
 	if !ok {
-		return Preview{}, span.Span{}, notInForce(state.Contracts(), contractID, at)
+		return Preview{}, notInForce(state.Contracts(), contractID, at)
 	}
-	period := v.Contract.Period(at).Span
-	totals, err := s.PeriodTotals(ctx, contractID, period.From, p.Block)
+	until = max(until, p.At)
+	open, err := openHours(ctx, s, state, p, until)
 	if err != nil {
-		return Preview{}, span.Span{}, err
+		return Preview{}, err
 	}
-	open, err := openHours(ctx, s, state, p)
-	if err != nil {
-		return Preview{}, span.Span{}, err
+	out := Preview{Contracts: state.Contracts(), At: until}
+	for _, period := range limited(v.Contract, v.Contract.Period(at).Span) {
+		totals, err := s.PeriodTotals(ctx, contractID, period.From, p.Block)
+		if err != nil {
+			return Preview{}, err
+		}
+		out.Before = append(out.Before, Period{period, merge(totals, open, contractID, period.From)})
 	}
-	return Preview{state.Contracts(), p.At, merge(totals, open, contractID, period.From)}, period, nil
+	last := len(out.Before) - 1
+	out.Period, out.Before = out.Before[last], out.Before[:last]
+	return out, nil
+}
+
+// limited lists the billing periods of a limit's span up to and including one of them: only that one where there is no limit.
+func limited(c *contract.Contract, last span.Span) []span.Span {
+	if c.Limit == nil {
+		return []span.Span{last}
+	}
+	var out []span.Span
+	whole := c.LimitSpan(last)
+	for at := whole.From; at < last.To; {
+		p := c.Period(at).Span
+		if p.From >= whole.From { // a week may have begun in the month before
+			out = append(out, p)
+		}
+		at = p.To
+	}
+	return out
 }
 
 // notInForce says what is known of a contract that has no bill at an instant.
@@ -79,9 +110,9 @@ func notInForce(contracts *contract.Register, id string, at span.Second) error {
 const shownContracts = 10
 
 // openHours asks the fold for a cut that no one requested, and keeps only its differences.
-func openHours(ctx context.Context, s store.Store, state *meter.State, p store.Progress) ([]meter.Difference, error) {
-	ask := fact.Fact{Key: "preview", Body: &fact.CutRequested{Cut: "preview", At: p.At}}
-	needs := state.Begin(meter.Block{Seq: p.Block + 1, Facts: []fact.Fact{ask}, FactsSeq: p.FactsSeq, At: p.At})
+func openHours(ctx context.Context, s store.Store, state *meter.State, p store.Progress, until span.Second) ([]meter.Difference, error) {
+	ask := fact.Fact{Key: "preview", Body: &fact.CutRequested{Cut: "preview", At: until}}
+	needs := state.Begin(meter.Block{Seq: p.Block + 1, Facts: []fact.Fact{ask}, FactsSeq: p.FactsSeq, At: until})
 	reads, err := Read(ctx, s, needs, p.Block)
 	if err != nil {
 		return nil, err

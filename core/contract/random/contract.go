@@ -1,6 +1,7 @@
 package random
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,8 @@ func (w *writer) contract() *node {
 	if w.cycle != "hourly" {
 		w.maybe(root, "commitment", func() *node { return fields().put("spend", w.amount()+"/month").put("shortfall", "bill") })
 	}
+	w.maybe(root, "limits", func() *node { return w.limits(slices.Contains(root.keys, "commitment")) })
+	w.maybe(root, "arrears", w.arrears)
 	return root
 }
 
@@ -160,7 +163,7 @@ func (w *writer) billing() *node {
 	for _, f := range []struct{ key, value string }{
 		{"anchor", strconv.Itoa(1 + w.Chooser(most))},
 		{"grace", w.duration("3d", "1d12h")},
-		{"granularity", w.one("second", "minute", "hour")},
+		{"granularity", w.one("second", "minute", "hour", "6s", "1m30s")},
 		{"minimum", w.duration("1d")},
 		{"rounding", w.one("half_away_from_zero", "half_even", "up", "down")},
 		{"month", w.one("actual", "30d", "720h", "730h")},
@@ -247,6 +250,44 @@ func (w *writer) bundles() *node {
 	for name, unit := range w.eachMeter() {
 		f := fields().put("with", name).put("at_least", strings.TrimSpace(w.amount()+" "+unit))
 		out.items = append(out.items, f.put("on", w.one(w.skus...)).put("off", w.percent()))
+	}
+	return out
+}
+
+// limits is a limit per the billing cycle or longer; a cap is per the cycle, and above what is committed to.
+func (w *writer) limits(committed bool) *node {
+	units := []string{"hour", "day", "week", "month", "quarter", "year"}
+	own := slices.Index([]string{"hourly", "daily", "weekly", "monthly", "quarterly", "yearly"}, w.cycle)
+	spend := w.one("1", "100", "12500", "800000")
+	out := fields()
+	switch w.Chooser(3) {
+	case 0:
+		out.put("spend", spend+"/"+units[own+w.Chooser(len(units)-own)]).put("action", "alert")
+	case 1:
+		out.put("spend", spend+"/"+units[own+w.Chooser(len(units)-own)]).put("action", "stop").put("overshoot", w.amount())
+	default:
+		if committed {
+			spend = "999999999999"
+		}
+		out.put("spend", spend+"/"+units[own]).put("action", "cap")
+	}
+	if w.oneIn(2) {
+		out.set("alert_at", texts(w.some("12.5%", "50%", "80%", "100%", "150%")...))
+	}
+	return out
+}
+
+func (w *writer) arrears() *node {
+	out := &node{kind: list}
+	after := []string{"12h", "24h", "7d", "15d"}
+	for i, do := range w.some("warn", "stop", "freeze", "release") {
+		f := fields()
+		if i == 0 && w.oneIn(2) {
+			f.put("at", "0")
+		} else {
+			f.put("after", after[i])
+		}
+		out.items = append(out.items, f.put("do", do))
 	}
 	return out
 }

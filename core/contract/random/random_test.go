@@ -35,7 +35,7 @@ func TestEveryClauseIsDrawn(t *testing.T) {
 	for seed := range uint64(300) {
 		all.WriteString(random.Contract(chooser(seed)))
 	}
-	for _, word := range strings.Fields(`price_book: schedule: idle_relief: packages: meters: bundles: addons: commitment: region: service_tier:
+	for _, word := range strings.Fields(`price_book: schedule: idle_relief: packages: meters: bundles: addons: commitment: limits: arrears: alert_at: overshoot: round: 6s region: service_tier:
 		dedicated: reserved: forward: cap: volume: spot: bill_by: take_or_pay: holidays: add: off: flat: free: aggregate: value: count: prorate: max: lock: bridge:
 		cumulative time_weighted always covered final yearly quarterly weekly hourly`) {
 		if !strings.Contains(all.String(), word) {

@@ -193,6 +193,9 @@ func (w *writer) meter() *node {
 			per = "10 " + unit
 		}
 		out.put("price", w.amount()+"/"+per).put("model", model)
+		if model == "package" && w.oneIn(2) {
+			out.put("round", w.one("up", "down"))
+		}
 	default:
 		out.put("model", model)
 		if w.tiers(out, func() string { return w.amount() + "/" + per }) {

@@ -103,7 +103,11 @@ func (s *sheet) meters() {
 			if value := get("value"); value != "" {
 				readings += ", " + value
 			}
-			t.Row(m.Name, get("price"), get("free"), get("model"), readings)
+			model := get("model")
+			if m.RoundDown {
+				model += ", " + get("round")
+			}
+			t.Row(m.Name, get("price"), get("free"), model, readings)
 			if m.Tiers != nil {
 				unit := m.Unit
 				if unit == "" {
@@ -146,4 +150,48 @@ func (s *sheet) charges() {
 		s.heading(s.say("Commitment"))
 		s.paragraph(plain, s.say("At least %s is spent; what is missing is billed.", s.text("commitment", "", "spend")), room(s.Width))
 	}
+	s.limits()
+	s.arrears()
+}
+
+// limits says what follows when so much is spent.
+func (s *sheet) limits() {
+	l := s.contract.Limit
+	if l == nil {
+		return
+	}
+	s.heading(s.say("Spend limit"))
+	get := func(field string) string { return s.text("limits", "", field) }
+	list := []note{{s.say("At most"), get("spend")}, {s.say("Told at"), get("alert_at")}}
+	switch l.Action {
+	case contract.LimitAlert:
+		list = append(list, note{s.say("Then"), s.say("all goes on and is billed")})
+	case contract.LimitStop:
+		list = append(list, note{s.say("Then"), s.say("the provider stops what runs; what was used until then is billed")},
+			note{s.say("Accepted beyond"), get("overshoot")})
+	case contract.LimitCap:
+		list = append(list, note{s.say("Then"), s.say("what is used beyond is free")})
+	}
+	s.pairs(&s.page, list)
+}
+
+// arrears lists what happens to a customer who is behind with paying.
+func (s *sheet) arrears() {
+	if len(s.contract.Arrears) == 0 {
+		return
+	}
+	s.heading(s.say("Arrears"))
+	t := Table{Width: s.Width, Colour: s.Colour, Columns: []Column{{Head: s.say("After")}, {Head: s.say("Step")}, {Head: s.say("Billed from then on"), Fit: Wrap}}}
+	billed := map[contract.ArrearsAction]string{
+		contract.ArrearsWarn:    s.say("everything"),
+		contract.ArrearsStop:    s.say("no GPU time; what is kept, as it is metered"),
+		contract.ArrearsFreeze:  s.say("no GPU time, nothing metered"),
+		contract.ArrearsRelease: s.say("no GPU time, nothing metered"),
+	}
+	for _, step := range s.contract.Arrears {
+		after := contract.DurationText(step.AfterSeconds)
+		t.Row(after, s.text("arrears", after, "do"), billed[step.Do])
+	}
+	s.WriteString(t.String())
+	s.paragraph(plain, s.say("Nothing here happens by itself: the provider states what was done, and that is billed. Fees go on until the contract is amended."), room(s.Width))
 }

@@ -200,6 +200,8 @@ func (e *explained) itemSentence(name, text string) string {
 		return e.say("%s are left to be charged.", e.figures(text))
 	case "packages":
 		return e.say("%s packages are charged: a package that was begun is whole.", group(text))
+	case "full_packages":
+		return e.say("%s packages are charged: a package that is not full is free.", group(text))
 	case "tier":
 		return e.say("Tier %s.", e.figures(text))
 	case "flat":
@@ -212,6 +214,10 @@ func (e *explained) itemSentence(name, text string) string {
 		return e.say("%s GPU-hours were held ready and not used.", group(text))
 	case "spend":
 		return e.say("The customer commits to %s.", e.figures(text))
+	case "cap":
+		return e.say("The customer pays at most %s.", e.figures(text))
+	case "uncapped":
+		return e.say("The other lines of the period come to %s; what is beyond the cap is this line, taken off.", e.figures(text))
 	case "charges":
 		return e.say("The other lines of the period come to %s; what is missing is this line.", e.figures(text))
 	default:

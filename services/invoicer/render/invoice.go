@@ -281,6 +281,9 @@ func (o Options) unbilled(d *bill.Document) string {
 // remarks are the sentences below the table: samples that are missing, and the reach of rounding.
 func (o Options) remarks(p *page, d *bill.Document) {
 	var notes []note
+	if s := o.limit(d); s != "" {
+		notes = append(notes, note{o.say("Limit"), s})
+	}
 	if s := o.missing(d); s != "" {
 		notes = append(notes, note{o.say("Samples"), s})
 	}

@@ -49,7 +49,7 @@ func amountHead(d *bill.Document) string {
 // itemName is what an item is: its name, its kind, its SKU.
 func (o Options) itemName(l *bill.DocumentLine) string {
 	kind := glued(o.word(kindName(l.Item)))
-	if l.Item == bill.ItemCommitment {
+	if l.Item == bill.ItemCommitment || l.Item == bill.ItemCap {
 		return kind
 	}
 	parts := []string{clean(l.Name), kind}
@@ -73,6 +73,8 @@ func kindName(kind bill.ItemKind) string {
 		return "tier fee"
 	case bill.ItemCommitment:
 		return "commitment shortfall"
+	case bill.ItemCap:
+		return "beyond the cap"
 	case bill.ItemReserved:
 		return "reservation fee"
 	case bill.ItemTakeOrPay:

@@ -140,13 +140,16 @@ var chinese = map[string]string{
 	"allowance":            "免费额度",
 	"billed":               "计费数量",
 	"packages":             "套餐数",
+	"full_packages":        "整套餐数",
 	"tier":                 "阶梯",
 	"flat":                 "固定费",
 	"part":                 "占比",
 	"days":                 "天数",
 	"used":                 "用量",
 	"charges":              "已计费用",
-	"spend":                "承诺消费",
+	"spend":                "消费额",
+	"beyond the cap":       "超出封顶部分",
+	"uncapped":             "封顶前费用",
 	"gpus":                 "卡数",
 	"untaken":              "未用",
 	"of":                   "/",
@@ -154,6 +157,14 @@ var chinese = map[string]string{
 	"gpu-hours":            "卡时",
 	"Projected":            "预计",
 	"This would be due if nothing more was used in the period. It is not part of the total.": "如本周期不再有用量，还将产生以下费用；未计入合计。",
+
+	// limit
+	"Limit":                    "限额",
+	"%s of %s spent (%s), %s.": "已消费 %s，限额 %s（%s），%s。",
+	"Reached: %s.":             "已达 %s。",
+	"If all that runs goes on, it will be %s at %s, %s beyond the limit.": "如现有租约全部继续，将达 %s（至 %s），超出限额 %s。",
+	"Up to %s beyond it is accepted.":                                     "可接受的超出为 %s。",
+	"That is more than the %s that is accepted: stop earlier.":            "已超过可接受的 %s：请提前停用。",
 
 	// notes
 	"Rounding":            "舍入",

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/money"
 )
 
 const hour = 3600 * 1000 // milli-GPU-seconds of a GPU-hour
@@ -280,5 +281,29 @@ func samples(t testing.TB) map[string]*bill.Document {
 		"normal": normal(t), "minimum": minimums(t), "two-prices": twoPrices(t), "correction": correction(t), "unbilled": unbilled(t),
 		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t), "windows": windows(t), "cancellation": cancellation(t),
 		"charges": charges(t), "charges-preview": chargesPreview(t), "charges-correction": chargesCorrection(t), "items": items(t), "committed": committed(t),
+		"capped": capped(t), "limit-ahead": limitAhead(t),
 	}
+}
+
+// limitedTo is a month under a spend limit.
+func limitedTo(t testing.TB, limits string) *world {
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", `{sku: h100-sxm, on_demand: 18.00/gpu-hour, region: {cn-west: 88%}}], limits: {`+limits+`}, arrears: [{at: 0, do: warn}`)
+	w.add("train-1", "GPU-1", 100*hour, 0, 0, nil)
+	return w
+}
+
+func capped(t testing.TB) *bill.Document {
+	return limitedTo(t, "spend: 1500.00/month, action: cap").invoice(21)
+}
+
+// limitAhead is a preview of a limit that what runs may pass.
+func limitAhead(t testing.TB) *bill.Document {
+	s := limitedTo(t, "spend: 1600.00/month, action: stop, overshoot: 10.00, alert_at: [50%, 80%, 99%, 100%]").statement()
+	d := bill.NewDocument(s, nil, 0)
+	spent, err := money.ParseRounded("1615.84", s.Contract.Currency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Limit = bill.NewLimit(s.Contract, s.Period, s.Charges(), &bill.Ahead{At: s.Period.From + 864300, Spent: spent})
+	return d
 }

@@ -294,7 +294,7 @@ func (e *Engine) Invoice(ctx context.Context, name string) (*bill.Document, erro
 	return nil, fmt.Errorf("invoice %q was not issued; `gpuhour invoice list` shows what was", name)
 }
 
-// Preview is the bill of a contract's period so far, and the instant up to which it is complete. at lies in the period;
+// Preview is the bill of a contract's period so far, what was billed of it in advance taken off, and the instant up to which it is complete. at lies in the period;
 // 0 is the current one.
 func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second) (*bill.Document, span.Second, error) {
 	look, period, err := rater.Look(ctx, e.bus, e.store, contractID, at)
@@ -305,7 +305,16 @@ func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second)
 	if err != nil {
 		return nil, 0, err
 	}
-	return bill.NewDocument(s, nil, 0), look.At, nil
+	d := bill.NewDocument(s, nil, 0)
+	rows, err := e.store.Invoices(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	paid, err := invoicer.Advanced(rows, contractID, period.From)
+	if err == nil && paid != nil {
+		err = d.TakeOff(paid)
+	}
+	return d, look.At, err
 }
 
 // InvoiceStanding is how far the invoices of the log are and what blocks a close, also where another process issues them.

@@ -23,13 +23,19 @@ func draw(rt *rapid.T) *world {
 		billing := rapid.SampledFrom([]string{
 			"cycle: monthly, grace: 0", "cycle: monthly, grace: 2h, minimum: 10m, granularity: minute", "cycle: monthly, anchor: 31, minimum: 90s",
 		}).Draw(rt, "billing")
-		body := signed(id, customer, document(id, customer, "CNY", zone, billing, "  - {sku: h100, on_demand: 35.00/gpu-hour}\n"))
+		fee := func() string {
+			return rapid.SampledFrom([]string{
+				"", "addons: [{name: s, price: 280.00/month, prorate: true, pay: advance}]\n", "addons: [{name: s, price: 93.01/month, prorate: true, pay: advance}]\n",
+			}).Draw(rt, "fee")
+		}
+		body := signed(id, customer, document(id, customer, "CNY", zone, billing, "  - {sku: h100, on_demand: 35.00/gpu-hour}\n")+fee())
 		known := rapid.SampledFrom([]span.Second{newMonth - 20*86400, newMonth + 3000, newMonth + 86400}).Draw(rt, "signed")
 		w.know(known, "c/"+id, body)
 		for n := range rapid.IntRange(0, 2).Draw(rt, "amendments") {
 			changed := document(id, customer, "CNY", zone, billing+rapid.SampledFrom([]string{
 				", rounding: half_even", ", rounding: down", ", month: 730h",
 			}).Draw(rt, "change"), "  - {sku: h100, on_demand: 36.01/gpu-hour}\n  - {sku: a100, on_demand: 0.001/gpu-second}\n")
+			changed += fee()
 			changed = strings.Replace(changed, "to: 2027-02-01", rapid.SampledFrom([]string{"to: 2027-02-01", "to: 2026-03-02", "to: 2026-02-27"}).Draw(rt, "term"), 1)
 			w.know(known+rapid.SampledFrom([]span.Second{0, 500, 9000, 20*86400 + 9000}).Draw(rt, "amended"), fmt.Sprintf("c/%s/%d", id, n), &fact.ContractAmended{
 				Contract: id, Effective: rapid.SampledFrom([]span.Second{newMonth - 28*86400, newMonth - 3000, newMonth + 5000}).Draw(rt, "effective"), Document: changed,

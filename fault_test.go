@@ -139,14 +139,15 @@ func (s watchedStore) PutInvoice(ctx context.Context, row store.Invoice) error {
 	return s.do("put invoice", func() error { return s.Store.PutInvoice(ctx, row) })
 }
 
-// small is a world with a close, a correction, a late signature and samples, for which every call can fail once.
+// small is a world with a close, a correction, a late signature, a bill in advance and samples, for which every call can fail once.
 func small() *world {
 	w := &world{until: instant("2026-03-01T09:02:00Z")}
 	at := func(text string) span.Second { return instant("2026-" + text + "Z") }
 	billing := "cycle: hourly, grace: 60s, minimum: 60s"
 	text := func(id, customer string) string {
 		return "contract: " + id + "\ncustomer: " + customer + "\ncurrency: CNY\ntimezone: UTC\nterm: {from: 2026-03-01T06:00:00Z, to: 2026-04-01}\n" +
-			"billing: {" + billing + "}\nrates:\n  - {sku: h100, on_demand: 35.00/gpu-hour}\n"
+			"billing: {" + billing + "}\nrates:\n  - {sku: h100, on_demand: 35.00/gpu-hour}\n" +
+			"  - {sku: a100, on_demand: 9.00/gpu-hour, reserved: [{name: base, quantity: 1, price: 24.00/gpu-day, from: 2026-03-01, to: 2026-04-01, pay: advance}]}\n"
 	}
 	w.know(at("03-01T06:00:00"), "c/acme", signed("acme-1", "acme", text("acme-1", "acme")))
 	w.know(at("03-01T07:30:00"), "c/late", signed("late-1", "late", text("late-1", "late")))

@@ -7,11 +7,12 @@ import (
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/services/invoicer"
 	"github.com/gpuhour/gpuhour/services/rater"
 )
 
-// Preview is the bill of a contract's period so far, and the instant up to which it is complete. at lies in the period;
-// 0 is the current one.
+// Preview is the bill of a contract's period so far, what was billed of it in advance taken off, and the instant up to which it is
+// complete. at lies in the period; 0 is the current one.
 func (e *Engine) Preview(ctx context.Context, contractID string, at span.Second) (*bill.Document, span.Second, error) {
 	return e.PreviewAhead(ctx, contractID, at, 0)
 }
@@ -28,8 +29,24 @@ func (e *Engine) PreviewAhead(ctx context.Context, contractID string, at span.Se
 		return nil, 0, err
 	}
 	d := bill.NewDocument(s, nil, 0)
+	if err := e.takeOff(ctx, d, look.Span); err != nil {
+		return nil, 0, err
+	}
 	d.Limit, err = e.limit(ctx, look, s, span.Second(ahead/time.Second))
 	return d, look.At, err
+}
+
+// takeOff takes off a preview what was billed of its period in advance.
+func (e *Engine) takeOff(ctx context.Context, d *bill.Document, period span.Span) error {
+	rows, err := e.store.Invoices(ctx)
+	if err != nil {
+		return err
+	}
+	paid, err := invoicer.Advanced(rows, d.Contract, period.From)
+	if err == nil && paid != nil {
+		err = d.TakeOff(paid)
+	}
+	return err
 }
 
 // limit is where the limit of a previewed contract stands, nil for a contract without one.

@@ -111,13 +111,20 @@ func facts(t *testing.T, b bus.Bus) uint64 {
 // undisturbed is the rich world played to its end in memory.
 func undisturbed(t *testing.T) (*remembering, *memstore.Store, map[string]string, []string) {
 	t.Helper()
-	b, tables, w := &remembering{Bus: membus.New(stamp)}, memstore.New(), rich()
-	e := gpuhour.OpenOn(b, tables)
-	must(t, w.play(t.Context(), e, w.direct(b), nowhere))
-	sums, documents := given(t, e)
+	b, tables, sums, documents := played(t, rich())
 	if len(documents) != 7 {
 		t.Fatalf("%d invoices; want 7", len(documents))
 	}
+	return b, tables, sums, documents
+}
+
+// played is a world played to its end in memory.
+func played(t *testing.T, w *world) (*remembering, *memstore.Store, map[string]string, []string) {
+	t.Helper()
+	b, tables := &remembering{Bus: membus.New(stamp)}, memstore.New()
+	e := gpuhour.OpenOn(b, tables)
+	must(t, w.play(t.Context(), e, w.direct(b), nowhere))
+	sums, documents := given(t, e)
 	return b, tables, sums, documents
 }
 
@@ -125,11 +132,17 @@ func undisturbed(t *testing.T) (*remembering, *memstore.Store, map[string]string
 // is recovered; then numbers go on without a gap, every document that was given out is still there, and all documents of a
 // customer sum to what they would have without the loss.
 func TestRecoverAtEveryMoment(t *testing.T) {
-	b, tables, want, before := undisturbed(t)
 	step := 5
 	if testing.Short() {
 		step = 40
 	}
+	recoverAtMoments(t, rich, step)
+	recoverAtMoments(t, prepaid, 1)
+}
+
+func recoverAtMoments(t *testing.T, story func() *world, step int) {
+	t.Helper()
+	b, tables, want, before := played(t, story())
 	recovered := 0
 	for at := 0; at < len(b.moments); at += step {
 		moment := b.moments[at]
@@ -148,7 +161,7 @@ func TestRecoverAtEveryMoment(t *testing.T) {
 		if _, err := old.Recover(t.Context(), "ops-2", "a test restored it"); err != nil {
 			t.Fatalf("moment %v: %v", moment, err)
 		}
-		fresh, w := gpuhour.OpenOn(log, memstore.New()), rich()
+		fresh, w := gpuhour.OpenOn(log, memstore.New()), story()
 		must(t, w.play(t.Context(), fresh, w.direct(log), nowhere))
 		sums, after := given(t, fresh)
 		if diff := gocmp.Diff(want, sums); diff != "" {

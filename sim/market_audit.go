@@ -26,6 +26,7 @@ func ofMarket(lease string) bool { return strings.HasPrefix(lease, marketLease) 
 type marketPeriod struct {
 	span.Span
 	lines map[slow.Key]*owed
+	open  bool // billed in advance only
 }
 
 // bookMarket adds a document to its period, and at some cuts holds the period against the slow rater.
@@ -35,7 +36,7 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 		p = &marketPeriod{lines: map[slow.Key]*owed{}}
 		w.market[c.PeriodStart] = p
 	}
-	p.Span = span.Span{From: c.PeriodStart, To: c.PeriodEnd}
+	p.Span, p.open = span.Span{From: c.PeriodStart, To: c.PeriodEnd}, c.N == 0
 	currency, err := money.ParseCurrency(d.Currency)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 	if said.Cmp(total) != 0 {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
-	if len(w.heard)%3 > 0 {
+	if len(w.heard)%3 > 0 || c.N == 0 {
 		return nil
 	}
 	w.figures.count("bills of the market audited as of their cut", 1)
@@ -141,6 +142,9 @@ func (r *road) allMarket(s *samples) error {
 	world := slowly(w.facts, s.market, span.Second(w.last))
 	r.figures.count("periods of the market billed", len(w.market))
 	for _, p := range w.market {
+		if p.open {
+			return fmt.Errorf("%v was billed in advance and never closed", p.Span)
+		}
 		for k, o := range p.lines {
 			if o.minor.Sign() != 0 {
 				r.figures.count("lines of the market that cost something: "+cmp.Or(k.Item, k.Mode), 1)

@@ -126,10 +126,8 @@ func (w *watcher) take(f fact.Fact) error {
 			return fmt.Errorf("the cut says it stands at %v, its tick %d says %s", b.At, b.Block, instantText(w.at[b.Block]))
 		}
 	case *fact.PeriodClosed:
-		name := fmt.Sprintf("%s %v", b.Contract, b.PeriodStart)
-		w.closings[name]++
-		if b.N != w.closings[name] {
-			return fmt.Errorf("closing %d of %s is the %d. of it", b.N, name, w.closings[name])
+		if err := w.follows(b); err != nil {
+			return err
 		}
 		if w.cuts[b.Cut] == nil {
 			return fmt.Errorf("it closes at cut %s, which is not done", b.Cut)
@@ -145,6 +143,20 @@ func (w *watcher) take(f fact.Fact) error {
 	case *fact.AlertResolved:
 		return w.alert(b.Entity(), false)
 	}
+	return nil
+}
+
+// follows holds a closing's number against those before it: 0 only in front of all others, then 1, 2 and so on.
+func (w *watcher) follows(b *fact.PeriodClosed) error {
+	name := fmt.Sprintf("%s %v", b.Contract, b.PeriodStart)
+	next, begun := w.closings[name]
+	if !begun && b.N > 0 {
+		next = 1
+	}
+	if b.N != next || b.N == 0 && b.Contract != market {
+		return fmt.Errorf("closing %d of %s, where %d was due", b.N, name, next)
+	}
+	w.closings[name] = next + 1
 	return nil
 }
 
@@ -177,9 +189,12 @@ func (w *watcher) invoice(b *fact.InvoiceIssued) error {
 	}
 	w.number = b.Number
 	w.invoices = append(w.invoices, b)
-	if c.N == 1 {
+	switch c.N {
+	case 0:
+		w.figures.count("bills in advance", 1)
+	case 1:
 		w.figures.Invoices++
-	} else {
+	default:
 		w.figures.Corrections++
 	}
 	d, err := bill.ParseDocument(b.Document)

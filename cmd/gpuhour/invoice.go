@@ -147,7 +147,7 @@ func previewInvoice(c *cobra.Command, args []string) error {
 	})
 }
 
-// tellIssued names the invoices that a previewed period has already: the preview is what is known of it now.
+// tellIssued names the invoices of a previewed period that is closed already: the preview is what is known of it now.
 func tellIssued(c *cobra.Command, e *gpuhour.Engine, d *bill.Document) error {
 	from, err := span.Parse(d.Period.From)
 	if err != nil {
@@ -158,12 +158,19 @@ func tellIssued(c *cobra.Command, e *gpuhour.Engine, d *bill.Document) error {
 		return err
 	}
 	var names []string
+	closed := false
 	for _, r := range rows {
-		if r.Contract == d.Contract && r.PeriodFrom == from {
-			names = append(names, bill.InvoiceName(r.Series, r.Number))
+		if r.Contract != d.Contract || r.PeriodFrom != from {
+			continue
 		}
+		issued, err := bill.ParseDocument(r.Document)
+		if err != nil {
+			return err
+		}
+		names = append(names, issued.Invoice)
+		closed = closed || issued.Kind != bill.KindAdvance
 	}
-	if len(names) > 0 {
+	if closed {
 		fmt.Fprintf(c.ErrOrStderr(), "this period is closed and billed by %s; the preview shows what is known of it now\n", strings.Join(names, ", "))
 	}
 	return nil

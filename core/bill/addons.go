@@ -15,8 +15,7 @@ const ItemAddon ItemKind = "addon"
 
 // addons charges fees per month and prices on all leased time (design page 3b, Add-ons).
 func (c *pricing) addons() error {
-	names := named(c, func(v *contract.Contract) []contract.Addon { return v.Addons }, func(a contract.Addon) string { return a.Name })
-	for _, name := range names {
+	for _, name := range c.addonNames() {
 		c.addonFee(name)
 		if err := c.addonTime(name); err != nil {
 			return err
@@ -25,13 +24,17 @@ func (c *pricing) addons() error {
 	return nil
 }
 
+func (c *pricing) addonNames() []string {
+	return named(c, func(v *contract.Contract) []contract.Addon { return v.Addons }, func(a contract.Addon) string { return a.Name })
+}
+
 // addonFee is an add-on's fee per month: by local days, or whole at the price of the last version in the period that has it.
 func (c *pricing) addonFee(name string) {
 	var whole *big.Rat
 	exact, months, steps, inputs := c.monthly("price", func(v *contract.Contract) *big.Rat {
 		a, ok := v.Addon(name)
 		switch {
-		case !ok || a.Monthly == nil:
+		case !ok || a.Monthly == nil || c.ahead && !a.Advance:
 			return nil
 		case a.Prorate:
 			return a.Monthly

@@ -31,17 +31,12 @@ func (d *Document) Cancellation() (*Document, error) {
 	}
 	sum := money.FromMinor(new(big.Int), currency)
 	for i, l := range d.Lines {
-		amount, err := money.ParseRounded(l.Amount, currency)
+		taken, amount, err := l.negated(d.Kind, currency)
 		if err != nil {
-			return nil, fmt.Errorf("cancel invoice %s: line %d: %w", d.Invoice, l.Line, err)
+			return nil, fmt.Errorf("cancel invoice %s: %w", d.Invoice, err)
 		}
-		sum = sum.Sub(amount)
-		l.Quantity, l.Amount = l.Quantity.negated(), amount.Neg().String()
-		l.Rows, l.Before, l.Now, l.Count = []DocumentRow{}, "", "", l.Count.negated()
-		if l.Count != nil && d.Kind == KindCorrection { // whose exact amount is that of what was known then, not of the difference
-			l.Count.Exact, l.Count.ExactFraction = l.Amount, amount.Neg().Amount().Rat().RatString()
-		}
-		out.Lines[i] = l
+		sum = sum.Add(amount)
+		out.Lines[i] = taken
 	}
 	total, err := money.ParseRounded(d.Total, currency)
 	if err != nil {
@@ -52,6 +47,21 @@ func (d *Document) Cancellation() (*Document, error) {
 	}
 	out.Total = sum.String()
 	return &out, nil
+}
+
+// negated is a line of a document of the kind with the other sign, and its amount. How the amount came about stands in that document.
+func (l DocumentLine) negated(kind string, currency money.Currency) (DocumentLine, money.Rounded, error) {
+	amount, err := money.ParseRounded(l.Amount, currency)
+	if err != nil {
+		return l, amount, fmt.Errorf("line %d: %w", l.Line, err)
+	}
+	amount = amount.Neg()
+	l.Quantity, l.Amount = l.Quantity.negated(), amount.String()
+	l.Rows, l.Before, l.Now, l.Count = []DocumentRow{}, "", "", l.Count.negated()
+	if l.Count != nil && kind == KindCorrection { // whose exact amount is that of what was known then, not of the difference
+		l.Count.Exact, l.Count.ExactFraction = l.Amount, amount.Amount().Rat().RatString()
+	}
+	return l, amount, nil
 }
 
 func (q Quantity) negated() Quantity {
@@ -109,6 +119,9 @@ func (s *Invoicer) restated(b *fact.InvoiceRecovered, seq uint64) {
 // issued takes a number that is given out, and what it cancels.
 func (s *Invoicer) issued(b *fact.InvoiceIssued, seq uint64) {
 	s.given(b.Series, b.Number, seq)
+	if a := s.awaiting; a != nil && a.closing == b.Closing {
+		a.invoice, s.awaiting = b, nil
+	}
 	for _, r := range s.recovered {
 		if b.Closing == cancels(InvoiceName(r.Series, r.Number)) {
 			r.cancelled = true

@@ -15,6 +15,7 @@ import (
 // Kinds of document.
 const (
 	KindInvoice      = "invoice"
+	KindAdvance      = "advance" // closing 0: fees that are paid when their period begins
 	KindCorrection   = "correction"
 	KindCancellation = "cancellation"
 	KindPreview      = "preview"
@@ -92,6 +93,7 @@ type DocumentLine struct {
 	Count       *ItemCount    `json:"count,omitempty"` // of an item
 	Before      string        `json:"billed_before,omitempty"`
 	Now         string        `json:"known_now,omitempty"`
+	Advance     string        `json:"advance,omitempty"` // of a line that takes off what was billed in advance: the invoice that did
 	Amount      string        `json:"amount"`
 }
 

@@ -27,6 +27,7 @@ type Invoicer struct {
 	closings   map[periodKey][]closing
 	carried    map[periodKey]uint64 // position of the fact
 	lastStated uint64               // position of the last fact that people or machines stated
+	agreed     uint64               // position of the last contract fact
 	number     uint64
 	numberAt   uint64 // position of the series' last invoice
 	recovered  []*recovered
@@ -37,6 +38,8 @@ type Invoicer struct {
 	totals      map[periodKey][]stated // what cuts stated of a period's leases, in order
 	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
 	closedThrough map[string]span.Second
+	advances      map[string][]*advance // by contract: of periods that are not closed
+	awaiting      *advance              // the last one, while its invoice is not there
 }
 
 type periodKey struct {
@@ -82,7 +85,7 @@ func NewInvoicer(series string, grace int64) *Invoicer {
 	return &Invoicer{
 		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
 		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
-		totals: map[periodKey][]stated{}, closedThrough: map[string]span.Second{},
+		totals: map[periodKey][]stated{}, closedThrough: map[string]span.Second{}, advances: map[string][]*advance{},
 	}
 }
 
@@ -104,6 +107,10 @@ func (s *Invoicer) Apply(f fact.Fact) {
 			s.amended = append(s.amended, amendment{changed.Contract, s.dayOf(changed), f.Seq})
 		}
 		s.lastStated = f.Seq
+		switch b.(type) {
+		case *fact.ContractSigned, *fact.ContractAmended:
+			s.agreed = f.Seq
+		}
 	case *fact.CutRequested:
 		s.requested = append(s.requested, request{b.Cut, b.At, f.Seq})
 	case *fact.CutDone:
@@ -113,7 +120,12 @@ func (s *Invoicer) Apply(f fact.Fact) {
 			s.totals[k] = append(s.totals[k], stated{f.Seq, t.LeasedMilliGPUSeconds})
 		}
 	case *fact.PeriodClosed:
+		if b.N == 0 {
+			s.advanced(b)
+			return
+		}
 		k := periodKey{b.Contract, b.PeriodStart}
+		s.advances[b.Contract] = slices.DeleteFunc(s.advances[b.Contract], func(a *advance) bool { return a.period.From == b.PeriodStart })
 		s.closings[k] = append(s.closings[k], closing{b.N, b.PeriodEnd, s.blockOf(b.Cut)})
 	case *fact.InvoiceIssued:
 		s.issued(b, f.Seq)
@@ -182,8 +194,9 @@ func (s *Invoicer) Number() (number, seq uint64) { return s.number, s.numberAt }
 // Series names the series of numbers.
 func (s *Invoicer) Series() string { return s.series }
 
-// DecideCut asks for a cut when a period is due that no cut has seen since: its end and grace have passed. One cut
-// serves everyone due. A period that a cut found blocked asks again after RetrySeconds if something was stated since.
+// DecideCut asks for a cut when a period is due that no cut has seen since: its end and grace have passed, or it has begun and fees
+// are to be paid in advance. One cut serves everyone due. A period that a cut found blocked asks again after RetrySeconds if
+// something was stated since; what a contract fact wants paid in advance, of a period that has begun, asks at once.
 func (s *Invoicer) DecideCut() *fact.CutRequested {
 	if len(s.requested) > len(s.cuts) {
 		return nil // one is on its way
@@ -193,8 +206,8 @@ func (s *Invoicer) DecideCut() *fact.CutRequested {
 		last = s.requested[n-1]
 	}
 	for _, v := range s.contracts.Latest() {
-		for _, d := range s.due(v.Contract, s.at) {
-			fresh := d.At > last.at
+		for _, d := range s.due(s.contracts, v.Contract, s.at) {
+			fresh := d.At > last.at || d.Advance && s.agreed > last.seq
 			retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
 			if fresh || retry {
 				return &fact.CutRequested{Cut: "cut-" + s.at.String(), At: s.at}
@@ -213,38 +226,43 @@ func (s *Invoicer) graceOf(c *contract.Contract) span.Second {
 	return span.Second(s.grace)
 }
 
-// Due is a period that is to be closed: for the first time, or again because its term was prolonged after it had been cut short.
+// Due is a period that is to be closed, for the first time, or again because its term was prolonged after it had been cut short; or
+// one that is to be billed in advance.
 type Due struct {
 	Contract, Customer string
 	Period             span.Span
-	At                 span.Second // its end plus grace
+	At                 span.Second // its end plus grace; in advance its start
+	Advance            bool        // closing 0
 }
 
-// due lists the periods of a contract whose end and grace had passed at an instant and that are not closed up to their end.
-func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
+// due lists the periods of a contract, as a register knows it, whose end and grace had passed at an instant and that are not closed up
+// to their end, and those that had begun and were not billed in advance. What is to be closed is not billed in advance any more.
+func (s *Invoicer) due(contracts *contract.Register, c *contract.Contract, at span.Second) []Due {
 	var out []Due
-	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
+	from := max(c.Term.From, s.closedThrough[c.ID])
+	for from < c.Term.To {
 		p := c.Period(from).Span
 		when := p.To + s.graceOf(c)
 		if when > at {
 			break
 		}
 		if s.ClosedPeriod(c.ID, p.From).To < p.To {
-			out = append(out, Due{c.ID, c.Customer, p, when})
+			out = append(out, Due{c.ID, c.Customer, p, when, false})
 		} else if len(out) == 0 {
 			s.closedThrough[c.ID] = p.To
 		}
 		from = p.To
 	}
-	return out
+	return slices.Concat(out, s.gone(c, at), s.dueInAdvance(contracts, c, from, at))
 }
 
-// DueAt lists what a cut has to close, in order of (end, contract). A contract that was signed after
+// DueAt lists what a cut has to close or to bill in advance, in order of (end, contract). A contract that was signed after
 // the cut was asked for waits for the next one: the cut may know nothing of it, and would close its past at zero.
 func (s *Invoicer) DueAt(cut Cut) []Due {
 	var out []Due
-	for _, v := range s.contracts.Before(cut.Requested).Latest() {
-		out = append(out, s.due(v.Contract, cut.At)...)
+	contracts := s.contracts.Before(cut.Requested)
+	for _, v := range contracts.Latest() {
+		out = append(out, s.due(contracts, v.Contract, cut.At)...)
 	}
 	slices.SortFunc(out, func(a, b Due) int {
 		return cmp.Or(cmp.Compare(a.Period.To, b.Period.To), cmp.Compare(a.Contract, b.Contract))
@@ -252,19 +270,30 @@ func (s *Invoicer) DueAt(cut Cut) []Due {
 	return out
 }
 
-// NextDue is the first instant after the given one at which an open period falls due, for a scripted clock to stop at;
-// span.Open when there is none.
+// NextDue is the first instant after the given one at which an open period falls due, or one begins that is billed in advance, for a
+// scripted clock to stop at; span.Open when there is none.
 func (s *Invoicer) NextDue(after span.Second) span.Second {
 	next := span.Open
 	for _, v := range s.contracts.Latest() {
 		c := v.Contract
-		for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
+		ahead := s.contracts.PaysAhead(c.ID)
+		for from := max(c.Term.From, s.closedThrough[c.ID]); from < min(c.Term.To, next); {
 			p := c.Period(from).Span
+			if ahead && p.From > after && owesInAdvance(s.contracts, c.ID, p) {
+				next = min(next, p.From)
+			}
 			if at := p.To + s.graceOf(c); at > after {
 				next = min(next, at)
-				break
+				if !ahead {
+					break
+				}
 			}
 			from = p.To
+		}
+		for _, a := range s.advances[c.ID] {
+			if at := a.period.To + s.graceOf(c); a.period.From >= c.Term.To && at > after {
+				next = min(next, at)
+			}
 		}
 	}
 	return next

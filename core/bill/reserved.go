@@ -41,14 +41,19 @@ func (f *fees) add(key LineKey, unit string, quantity, exact *big.Rat, inputs []
 // reserved adds what is paid for capacity: fees of reservations and packages, and what was not taken of forwards (page 3b, Order of
 // closing (e)).
 func (c *pricing) reserved() error {
+	c.collect((*pricing).reservationFees, (*pricing).packageFees, (*pricing).untaken)
+	return nil
+}
+
+// collect makes lines of what the charges add.
+func (c *pricing) collect(charges ...func(*pricing, *fees)) {
 	f := &fees{items: map[LineKey]*Item{}, exact: map[LineKey]*big.Rat{}}
-	c.reservationFees(f)
-	c.packageFees(f)
-	c.untaken(f)
+	for _, charge := range charges {
+		charge(c, f)
+	}
 	for _, key := range f.keys {
 		c.item(key, *f.items[key], f.exact[key])
 	}
-	return nil
 }
 
 // feeDays are local days that one version of a contract charges a reservation for, each by the same part of its price.
@@ -79,7 +84,7 @@ func (c *pricing) reservationFees(f *fees) {
 		last := rule.Span.To - 1
 		for _, rate := range rule.Contract.Rates {
 			for _, fee := range rate.Reserved {
-				if fee.Span.Contains(last) {
+				if fee.Span.Contains(last) && (fee.Advance || !c.ahead) {
 					runs = chargeDay(runs, feeDays{
 						rule.Seq, rate.SKU, fee, 1, price.UnitDays(rule.Contract, fee.Price.Unit, last), []span.Span{{From: pieces[0].Span.From, To: last + 1}},
 					})

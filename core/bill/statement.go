@@ -77,6 +77,7 @@ type pricing struct {
 	totals    []meter.Total
 	until     span.Second // the period's end; of a preview, how far what is known reaches
 	traced    bool        // items keep their inputs, see Explain
+	ahead     bool        // only fees that are paid in advance are charged, see Advance
 }
 
 // phases stand in the order of design page 3b, Order of closing. Those before round work on exact amounts; those after it on
@@ -107,12 +108,18 @@ func ComputeUntil(contracts *contract.Register, id string, period span.Span, unt
 }
 
 func priceTotals(contracts *contract.Register, id string, period span.Span, until span.Second, totals []meter.Total, traced bool) (*Statement, error) {
-	v, ok := contracts.Governing(id, period.To-1)
+	c := &pricing{contracts: contracts, totals: totals, until: min(until, period.To), traced: traced}
+	return c.bill(id, period, phases())
+}
+
+// bill makes a statement of a period, phase by phase.
+func (c *pricing) bill(id string, period span.Span, phases []func(*pricing) error) (*Statement, error) {
+	v, ok := c.contracts.Governing(id, period.To-1)
 	if !ok {
 		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}
-	c := &pricing{&Statement{Contract: v.Contract, Period: period}, contracts, totals, min(until, period.To), traced}
-	for _, phase := range phases() {
+	c.Statement = &Statement{Contract: v.Contract, Period: period}
+	for _, phase := range phases {
 		if err := phase(c); err != nil {
 			return nil, fmt.Errorf("price %s %v: %w", id, period, err)
 		}

@@ -231,27 +231,33 @@ func TestDocumentBytes(t *testing.T) {
 	for name, d := range map[string]*Document{
 		"preview": NewDocument(billed, nil, 0), "invoice": NewDocument(billed, nil, 1).Numbered("INV", 7), "correction": NewDocument(known, billed, 2).Numbered("INV", 1234567),
 	} {
-		data, err := d.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join("testdata", name+".golden.json")
-		if os.Getenv("GOLDEN") == "rewrite" {
-			if err := os.WriteFile(file, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatalf("%v; write it with GOLDEN=rewrite", err)
-		}
-		equal(t, string(want), string(data))
-		again, err := ParseDocument(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, d, again)
+		golden(t, name, d)
 	}
+}
+
+// golden holds a document against its file, and reads it back.
+func golden(t *testing.T, name string, d *Document) {
+	t.Helper()
+	data, err := d.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", name+".golden.json")
+	if os.Getenv("GOLDEN") == "rewrite" {
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with GOLDEN=rewrite", err)
+	}
+	equal(t, string(want), string(data))
+	again, err := ParseDocument(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, d, again)
 }
 
 func TestParseDocumentKnowsItsFormat(t *testing.T) {

@@ -30,7 +30,7 @@ func (c *pricing) volume() error {
 		l.sum()
 	}
 	for _, rate := range c.Contract.Rates {
-		if rate.Volume != nil {
+		if rate.Volume != nil && c.Contract.Term.Overlaps(c.Period) { // what an amendment took out of the term has no fees
 			c.tierFees(rate, used[rate.SKU].counted(rate.Volume))
 		}
 	}

@@ -15,10 +15,11 @@ type Addon struct {
 	Name    string
 	Monthly *big.Rat // fee of a month, or nil
 	Prorate bool     // the fee counts local days; else it is whole in every period that the add-on is in force in
+	Advance bool     // the fee of a period is paid when it begins; else when it closes
 	Price   Price    // on leased time, where no fee is stated
 }
 
-func addonFields() []string { return []string{"name", "price", "prorate"} }
+func addonFields() []string { return []string{"name", "price", "prorate", "pay"} }
 
 func (r *reader) addons(s section, c *Contract) {
 	for _, f := range r.sections(s, "addons", addonFields(), nil) {
@@ -53,11 +54,15 @@ func (r *reader) addon(f section) Addon {
 	}
 	_, priced := need(r, f, "price", "write 3000.00/month or 3.20/gpu-hour", price)
 	set(r, f, "prorate", "write true", parseBool, func(v bool) { a.Prorate = v })
+	r.pay(f, &a.Advance)
+	_, pays := f.values["pay"]
 	switch _, stated := f.values["prorate"]; {
 	case !priced:
 	case a.Monthly != nil && r.refusesMonthly(f, "price"):
 	case a.Monthly == nil && stated:
 		r.failf(f.values["prorate"], join(f.field, "prorate"), "remove it", "only a fee per month can be prorated")
+	case a.Monthly == nil && pays:
+		r.failf(f.values["pay"], join(f.field, "pay"), "remove it", "only a fee per month is paid in advance or arrears; time is billed when it is over")
 	case a.Monthly != nil && !a.Prorate && r.contract.Billing.Cycle != calendar.Monthly:
 		r.failf(f.node, f.field, "write prorate: true", "a whole fee per month needs a monthly cycle, not a %s one", r.contract.Billing.Cycle)
 	}

@@ -13,7 +13,7 @@ import (
 func TestChargesBesideTime(t *testing.T) {
 	c, err := contract.Parse("c1.yaml", []byte(metering("commitment: {spend: 500000.00/month, shortfall: bill}, "+
 		"bundles: [{with: storage-ssd, at_least: 50 TB-month, on: a100, off: 5%}], meters: [{name: storage-ssd, price: 0.35/GB-month}], "+
-		"addons: [{name: support, price: 3000.00/month, prorate: true}, {name: seat, price: 9/month}, {name: suite, price: 3.20/gpu-hour}]")))
+		"addons: [{name: support, price: 3000.00/month, prorate: true}, {name: seat, price: 9/month, pay: advance}, {name: suite, price: 3.20/gpu-hour}]")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestChargesBesideTime(t *testing.T) {
 		Bundles: []contract.Bundle{{With: "storage-ssd", AtLeast: big.NewRat(50000, 1), On: "a100", Off: big.NewRat(1, 20)}},
 		Addons: []contract.Addon{
 			{Name: "support", Monthly: big.NewRat(3000, 1), Prorate: true},
-			{Name: "seat", Monthly: big.NewRat(9, 1)},
+			{Name: "seat", Monthly: big.NewRat(9, 1), Advance: true},
 			{Name: "suite", Price: contract.Price{Amount: big.NewRat(16, 5), Unit: contract.GPUHour}},
 		},
 		Spend: &contract.Spend{Monthly: big.NewRat(500000, 1)},
@@ -41,6 +41,8 @@ func TestErrorsOfChargesBesideTime(t *testing.T) {
 		{"addons: [{name: s, price: 1/month, prorate: yes}]", "neither true nor false"},
 		{"addons: [{name: s, price: 1/gpu-hour, prorate: true}]", "only a fee per month can be prorated; remove it"},
 		{"addons: [{name: s, price: 1/month}, {name: s, price: 2/month}]", `"s" is an add-on already`},
+		{"addons: [{name: s, price: 1/month, pay: advanced}]", `addons[0].pay: unknown value "advanced"; write one of arrears, advance`},
+		{"addons: [{name: s, price: 1/gpu-hour, pay: advance}]", "only a fee per month is paid in advance or arrears; time is billed when it is over; remove it"},
 		{"billing: {cycle: weekly}, addons: [{name: s, price: 1/month}]", "a whole fee per month needs a monthly cycle, not a weekly one; write prorate: true"},
 		{"billing: {cycle: hourly}, addons: [{name: s, price: 1/month, prorate: true}]", "an hourly cycle has no local days to share a month by; write a longer cycle"},
 		{"billing: {cycle: hourly}, commitment: {spend: 1/month, shortfall: bill}", "an hourly cycle has no local days"},

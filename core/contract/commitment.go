@@ -20,6 +20,7 @@ type Reservation struct {
 	Price    Price // fee of one of them per gpu-day, gpu-week, gpu-month or gpu-year
 	Span     span.Span
 	Region   string // only leases there are covered; empty for anywhere
+	Advance  bool   // the fee of a period is paid when it begins; else when it closes
 }
 
 // Forward is capacity of a SKU at a price agreed ahead: time that it covers costs that price, which takes no region, tier or
@@ -34,15 +35,24 @@ type Forward struct {
 }
 
 func reservationFields() []string {
-	return []string{"name", "quantity", "price", "from", "to", "region", "burst"}
+	return []string{"name", "quantity", "price", "from", "to", "region", "burst", "pay"}
 }
 
 func forwardFields() []string {
 	return []string{"name", "quantity", "price", "from", "to", "region", "take_or_pay"}
 }
 
-// unsupportedReservationFields would change the bill: a fee in advance is due before its period, and slices are a SKU of their own.
-func unsupportedReservationFields() []string { return []string{"pay", "slices"} }
+// unsupportedReservationFields would change the bill: slices are a SKU of their own.
+func unsupportedReservationFields() []string { return []string{"slices"} }
+
+// PayNames lists when a fee is paid as a contract writes it, the default first (design page 3b, Advance fees).
+func PayNames() []string { return []string{"arrears", "advance"} }
+
+// pay reads when a fee is paid.
+func (r *reader) pay(f section, advance *bool) {
+	when := func(text string) (int, error) { return parseChoice(text, PayNames()) }
+	set(r, f, "pay", "write advance", when, func(chosen int) { *advance = chosen == 1 })
+}
 
 const remedyQuantity = "write how many GPUs, such as 8"
 
@@ -54,6 +64,7 @@ func (r *reader) reserved(s section, rate *Rate) {
 		out.Price, _ = need(r, f, "price", "write 15120.00/gpu-month", parseFee)
 		set(r, f, "region", "name a region", parseName, func(v string) { out.Region = v })
 		set(r, f, "burst", "write on_demand", parseOnDemand, func(struct{}) {})
+		r.pay(f, &out.Advance)
 		out.Span = r.commitmentSpan(f, r.localMidnight)
 		r.ownName(f, *rate, out.Name)
 		rate.Reserved = append(rate.Reserved, out)

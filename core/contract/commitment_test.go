@@ -25,8 +25,8 @@ rates:
   - sku: h100
     on_demand: 35.00/gpu-hour
     reserved:
-      - {name: late, quantity: 8, price: 500.00/gpu-day, from: 2026-03-01, to: 2026-07-01, region: cn-east}
-      - {name: base, quantity: 64, price: 15120.00/gpu-month, from: 2026-01-01, to: 2027-01-01, burst: on_demand}
+      - {name: late, quantity: 8, price: 500.00/gpu-day, from: 2026-03-01, to: 2026-07-01, region: cn-east, pay: advance}
+      - {name: base, quantity: 64, price: 15120.00/gpu-month, from: 2026-01-01, to: 2027-01-01, burst: on_demand, pay: arrears}
     forward: [{quantity: 16, price: 24.00/gpu-hour, from: 2026-03-01, to: 2026-10-01, take_or_pay: true}]
 `
 
@@ -48,8 +48,8 @@ func TestCommitments(t *testing.T) {
 	rate := contract.Rate{
 		SKU: "h100", OnDemand: contract.Price{Amount: big.NewRat(35, 1), Unit: contract.GPUHour},
 		Reserved: []contract.Reservation{
-			{"late", 8, contract.Price{Amount: big.NewRat(500, 1), Unit: contract.GPUDay}, span.Span{From: march, To: second(t, "2026-06-30T16:00:00Z")}, "cn-east"},
-			{"base", 64, contract.Price{Amount: big.NewRat(15120, 1), Unit: contract.GPUMonth}, c.Term, ""},
+			{"late", 8, contract.Price{Amount: big.NewRat(500, 1), Unit: contract.GPUDay}, span.Span{From: march, To: second(t, "2026-06-30T16:00:00Z")}, "cn-east", true},
+			{"base", 64, contract.Price{Amount: big.NewRat(15120, 1), Unit: contract.GPUMonth}, c.Term, "", false},
 		},
 		Forward: []contract.Forward{{
 			Name: "forward", Quantity: 16, Price: contract.Price{Amount: big.NewRat(24, 1), Unit: contract.GPUHour},
@@ -67,7 +67,7 @@ func TestCommitments(t *testing.T) {
 
 func TestCommitmentRefusals(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"burst: on_demand", "pay: advance", "`pay:` is not supported by this version"},
+		{"pay: arrears", "pay: later", `rates[0].reserved[1].pay: unknown value "later"; write one of arrears, advance`},
 		{"burst: on_demand", "slices: true", "`slices:` is not supported by this version"},
 		{"burst: on_demand", "burst: refuse", "is not supported by this version; write on_demand"},
 		{"overrun: on_demand", "overrun: stop", "is not supported by this version; write on_demand"},

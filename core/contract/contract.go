@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
@@ -72,6 +73,13 @@ type Price struct {
 // Period is the billing period that holds t, which must lie in the term.
 func (c *Contract) Period(t span.Second) calendar.Period {
 	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, c.Term, c.Zone, t)
+}
+
+// paysAhead tells whether a fee of the contract is paid in advance.
+func (c *Contract) paysAhead() bool {
+	return slices.ContainsFunc(c.Addons, func(a Addon) bool { return a.Advance }) || slices.ContainsFunc(c.Rates, func(r Rate) bool {
+		return slices.ContainsFunc(r.Reserved, func(x Reservation) bool { return x.Advance })
+	})
 }
 
 // Rate is the rate of a SKU that the contract states, or false.

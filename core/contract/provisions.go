@@ -176,11 +176,12 @@ func (p *provisions) amount(v *big.Rat) string {
 func (p *provisions) capacity() {
 	c := p.contract
 	for i, r := range c.Rates {
-		for _, x := range r.Reserved {
+		for k, x := range r.Reserved {
 			p.about("reserved", r.SKU+" "+x.Name)
 			p.say("quantity", fmt.Sprint(x.Quantity))
 			p.say("price", x.Price.Text(c.Currency))
 			p.within(x.Span, x.Region)
+			p.may("pay", choice([]string{"in arrears", "in advance"}, x.Advance), fmt.Sprintf("rates[%d].reserved[%d].pay", i, k))
 		}
 		for k, x := range r.Forward {
 			p.about("forward", r.SKU+" "+x.Name)
@@ -280,6 +281,7 @@ func (p *provisions) charges() {
 		}
 		p.say("price", MonthlyText(a.Monthly, c.Currency))
 		p.may("prorate", fmt.Sprint(a.Prorate), fmt.Sprintf("addons[%d].prorate", i))
+		p.may("pay", choice([]string{"in arrears", "in advance"}, a.Advance), fmt.Sprintf("addons[%d].pay", i))
 	}
 	if c.Spend != nil {
 		p.about("commitment", "")

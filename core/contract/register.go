@@ -380,6 +380,12 @@ func (r *Register) Governing(id string, at span.Second) (Version, bool) {
 	return Version{}, false
 }
 
+// PaysAhead tells whether any version of a contract has a fee that is paid in advance.
+func (r *Register) PaysAhead(id string) bool {
+	a := r.agreements[id]
+	return a != nil && slices.ContainsFunc(a.versions, func(v Version) bool { return v.Contract.paysAhead() })
+}
+
 // Last is the last version of a contract.
 func (r *Register) Last(id string) (Version, bool) {
 	if a := r.agreements[id]; a != nil && len(a.versions) > 0 {

@@ -102,24 +102,37 @@ func (s *Schedule) Window(name string) *Window {
 	return nil
 }
 
-// holds tells whether what the clock shows lies in the window: in a range of its date, or in one that began the day before.
+// holds tells whether what the clock shows lies in the window: in a range of its date, or in one that began the day before. It is
+// unknown where that hangs on a date that no calendar speaks of: not where a range that surely holds it is enough, and not where all
+// weekdays come to the same.
 func (w *Window) holds(clock calendar.Clock) (in, known bool) {
 	minute := clock.Second / span.SecondsPerMinute
+	var open [2][8]bool // the weekdays whose ranges would hold it, of an unknown date and of an unknown date before
 	for i := range w.Ranges {
 		r := &w.Ranges[i]
-		date, after := clock.Date, minute
+		date, after, back := clock.Date, minute, 0
 		if r.To > minutesPerDay && minute < r.From { // only yesterday's range can hold it
-			date, after = date.AddDays(-1), minute+minutesPerDay
+			date, after, back = date.AddDays(-1), minute+minutesPerDay, 1
 		}
 		if after < r.From || after >= r.To {
 			continue
 		}
 		weekday, known := w.weekday(date)
-		if !known || r.Weekdays[weekday] {
-			return known, known
+		switch {
+		case !known:
+			for day, holds := range r.Weekdays {
+				open[back][day] = open[back][day] || holds
+			}
+		case r.Weekdays[weekday]:
+			return true, true
 		}
 	}
-	return false, true
+	for _, days := range open {
+		if !slices.Contains(days[1:], false) {
+			return true, true
+		}
+	}
+	return false, open == [2][8]bool{}
 }
 
 // weekday is the ISO weekday as which a date counts. Where two calendars speak of a date, one that moves it is right: each lists

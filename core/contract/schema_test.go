@@ -87,6 +87,11 @@ func TestSchemaNamesEveryField(t *testing.T) {
 	if diff := cmp.Diff(PackageUnitNames(), schema.Properties["packages"].Items.Properties["unit"].Enum); diff != "" {
 		t.Errorf("packages.unit (-reader +schema)\n%s", diff)
 	}
+	for name, of := range map[string]object{"reserved": rate.Properties["reserved"].Items, "addons": schema.Properties["addons"].Items} {
+		if diff := cmp.Diff(PayNames(), of.Properties["pay"].Enum); diff != "" {
+			t.Errorf("%s.pay (-reader +schema)\n%s", name, diff)
+		}
+	}
 	meter := schema.Properties["meters"].Items.Properties
 	for name, want := range map[string][]string{"model": MeterModelNames(), "aggregate": AggregateNames(), "value": valueNames(), "round": roundNames()} {
 		if diff := cmp.Diff(want, meter[name].Enum); diff != "" {

@@ -72,6 +72,9 @@ func (s Subject) line() *bill.DocumentLine {
 	return &s.Document.Lines[s.Name.Number-1]
 }
 
+// TakesOff tells whether the line takes off what was billed in advance: it is explained by that closing.
+func (s Subject) TakesOff() bool { return s.line() != nil && s.line().Advance != "" }
+
 // Evidence is what the replay of a log knew when it closed a period.
 type Evidence struct {
 	Contracts *contract.Register
@@ -114,8 +117,8 @@ type Explanation struct {
 	Unrelieved meter.Unrelieved
 }
 
-// Line explains a line from what was known when its period was closed; before is what the closing before knew, for a correction,
-// else nil. That everything sums to the line is asserted: an assertion that fails comes back as an error, since the document may be
+// Line explains a line from what was known when its period was closed, or billed in advance where the line takes that off; before is
+// what the closing before knew, for a correction, else nil. That everything sums to the line is asserted: an assertion that fails comes back as an error, since the document may be
 // another than the replay's.
 func Line(s Subject, now, before *Evidence) (*Explanation, error) {
 	var x *Explanation
@@ -133,6 +136,10 @@ func line(s Subject, now, before *Evidence) (*Explanation, error) {
 	x := &Explanation{
 		Subject: s, Line: s.line(), Contract: now.Statement.Contract, Versions: map[uint64]*contract.Contract{}, Exact: new(big.Rat),
 	}
+	own := int64(1)
+	if s.TakesOff() {
+		own = -1
+	}
 	pieces := pieces{}
 	if s.Name.Unbilled {
 		return x, x.unbilled(now, pieces)
@@ -140,7 +147,7 @@ func line(s Subject, now, before *Evidence) (*Explanation, error) {
 	for _, part := range []struct {
 		evidence *Evidence
 		sign     int64
-	}{{now, 1}, {before, -1}} {
+	}{{now, own}, {before, -1}} {
 		if part.evidence == nil {
 			continue
 		}
@@ -149,7 +156,7 @@ func line(s Subject, now, before *Evidence) (*Explanation, error) {
 			continue
 		}
 		x.Exact.Add(x.Exact, new(big.Rat).Mul(l.Exact, big.NewRat(part.sign, 1)))
-		if l.Item != nil && (x.Item == nil || part.sign > 0) {
+		if l.Item != nil && (x.Item == nil || part.evidence == now) {
 			x.Item = l.Item
 		}
 		if err := pieces.add(s, part.evidence, part.sign); err != nil {

@@ -38,7 +38,7 @@ type CutDone struct {
 	Totals []Total     `json:"totals" yaml:"totals"`
 }
 
-// PeriodClosed is closing N of a contract's period at a cut: 1 is the close, more are corrections.
+// PeriodClosed is closing N of a contract's period at a cut: 0 bills fees in advance, 1 is the close, more are corrections.
 type PeriodClosed struct {
 	Contract    string      `json:"contract" yaml:"contract"`
 	PeriodStart span.Second `json:"period_start" yaml:"period_start"`

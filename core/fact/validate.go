@@ -230,8 +230,8 @@ func (b *PeriodClosed) Validate() error {
 	if err == nil && b.PeriodEnd <= b.PeriodStart {
 		err = fmt.Errorf("period_end %s is not after period_start %s", b.PeriodEnd, b.PeriodStart)
 	}
-	if b.N < 1 {
-		err = errors.Join(err, fmt.Errorf("n is %d; closings count from 1", b.N))
+	if b.N < 0 {
+		err = errors.Join(err, fmt.Errorf("n is %d; closings count from 0", b.N))
 	}
 	return err
 }

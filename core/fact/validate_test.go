@@ -87,7 +87,7 @@ func TestDecidedRefused(t *testing.T) {
 		changed(func(b *CutDone) { b.Totals[0].Customer = "\xff" }, "totals[0].customer is not valid UTF-8"),
 		changed(func(b *CutDone) { b.Totals[0].LeasedMilliGPUSeconds = -1 }, "totals[0].leased_milli_gpu_seconds is -1; time held is not negative"),
 		changed(func(b *CutDone) { b.Totals[0].PeriodStart = -1 }, "totals[0].period_start lies outside 1970 to 9999"),
-		changed(func(b *PeriodClosed) { b.N = 0 }, "n is 0; closings count from 1"),
+		changed(func(b *PeriodClosed) { b.N = -1 }, "n is -1; closings count from 0"),
 		changed(func(b *PeriodClosed) { b.PeriodEnd = b.PeriodStart }, "is not after period_start"),
 		changed(func(b *PeriodClosed) { b.PeriodStart = 0 }, "period_start is missing"),
 		changed(func(b *PeriodClosed) { b.Cut = "" }, "cut is missing"),

@@ -19,11 +19,12 @@ type wanted struct {
 	evidence *explain.Evidence // once the closing is decided
 }
 
-// witness keeps the segments of wanted closings at their cuts: the state is as the cut knew it, and in no later block.
+// witness keeps the segments of wanted closings at their cuts: the state is as the cut knew it, and in no later block. A bill in
+// advance has none.
 func (p *player) witness(o *meter.Outcome) {
 	for i := range o.Cuts {
 		for _, w := range p.wanted {
-			if w.closing.Cut != o.Cuts[i].Cut || w.evidence != nil {
+			if w.closing.N == 0 || w.closing.Cut != o.Cuts[i].Cut || w.evidence != nil {
 				continue
 			}
 			w.segments = nil
@@ -43,7 +44,13 @@ func (p *player) testify(k periodKey, period span.Span, n int, cut bill.Cut, tot
 			continue
 		}
 		contracts := p.invoicer.ContractsAt(cut)
-		s, err := bill.Explain(contracts, k.contract, period, totals)
+		var s *bill.Statement
+		var err error
+		if n == 0 {
+			s, err = bill.ExplainAdvance(contracts, k.contract, period)
+		} else {
+			s, err = bill.Explain(contracts, k.contract, period, totals)
+		}
 		if err != nil {
 			return err
 		}
@@ -106,7 +113,8 @@ func (x *Search) is(series string, number uint64) bool {
 	return strings.EqualFold(bill.InvoiceName(series, number), x.name) || fmt.Sprint(number) == x.name
 }
 
-// Found is the subject and its closings: the invoice's own, then the one that it corrects.
+// Found is the subject and its closings: the invoice's own, then the one that it corrects. A line that takes off what was billed in
+// advance stands on the closing that did.
 func (x *Search) Found(line explain.LineName) (explain.Subject, []*fact.PeriodClosed, error) {
 	switch {
 	case x.recovered:
@@ -126,17 +134,20 @@ func (x *Search) Found(line explain.LineName) (explain.Subject, []*fact.PeriodCl
 	if own == nil {
 		return s, nil, fmt.Errorf("the log does not hold the closing %s of %s; run `gpuhour audit`", x.closing, x.name)
 	}
-	closings := []*fact.PeriodClosed{own}
-	if own.N > 1 {
-		first := *own
-		first.N--
-		before := x.closed[first.Key()]
-		if before == nil {
-			return s, nil, fmt.Errorf("the log does not hold the closing %s, which %s corrects; run `gpuhour audit`", first.Key(), x.name)
-		}
-		closings = append(closings, before)
+	if own.N <= 1 && !s.TakesOff() {
+		return s, []*fact.PeriodClosed{own}, nil
 	}
-	return s, closings, nil
+	first := *own
+	first.N--
+	before := x.closed[first.Key()]
+	switch {
+	case before == nil:
+		return s, nil, fmt.Errorf("the log does not hold the closing %s, on which %s stands; run `gpuhour audit`", first.Key(), x.name)
+	case s.TakesOff():
+		return s, []*fact.PeriodClosed{before}, nil
+	default:
+		return s, []*fact.PeriodClosed{own, before}, nil
+	}
 }
 
 // Explain replays a log in memory and explains a line of one of its invoices.

@@ -26,7 +26,7 @@ type reporter interface {
 }
 
 // tried counts what explanations were of.
-type tried struct{ lines, unbilled, corrected, items, topUps, idle int }
+type tried struct{ lines, unbilled, corrected, items, topUps, idle, ahead, takenOff int }
 
 // all explains every line of every invoice of a log and checks each: the segments sum to it, quantity and exact amount, and overlap
 // nowhere; a charge that is not GPU time names what it stands on.
@@ -40,6 +40,12 @@ func (n *tried) all(t reporter, name string, log replay.Log, o replay.Options) {
 		n.lines++
 		if x.Document.Kind == bill.KindCorrection {
 			n.corrected++
+		}
+		if x.Document.Kind == bill.KindAdvance {
+			n.ahead++
+		}
+		if x.TakesOff() {
+			n.takenOff++
 		}
 		switch {
 		case x.Unbilled != nil:
@@ -69,7 +75,7 @@ func TestEveryLineOfTheCasesIsExplained(t *testing.T) {
 		}
 		n.all(t, name, s.Log(), replay.Options{Series: scenario.Series, Grace: s.GraceSeconds})
 	}
-	if n.lines < 500 || min(n.unbilled, n.corrected, n.items, n.topUps, n.idle) == 0 {
+	if n.lines < 500 || min(n.unbilled, n.corrected, n.items, n.topUps, n.idle, n.ahead, n.takenOff) == 0 {
 		t.Errorf("the cases do not try what they should: %+v", n)
 	}
 }
@@ -107,6 +113,9 @@ func checkItem(t reporter, name string, x *explain.Explanation) {
 	alone := x.Line.Item == bill.ItemTier || x.Line.Item == bill.ItemAddon || x.Line.Count.Quantity == "0"
 	if len(x.Item.Inputs) == 0 && x.Document.Kind == bill.KindInvoice && !alone {
 		t.Errorf("%s: line %s (%s %s) stands on nothing", name, x.Name, x.Line.Item, x.Line.Name)
+	}
+	if x.Exact.RatString() != x.Line.Count.ExactFraction && x.Document.Kind != bill.KindCorrection {
+		t.Errorf("%s: line %s is exactly %s, explained are %s", name, x.Name, x.Line.Count.ExactFraction, x.Exact.RatString())
 	}
 	if len(x.Segments) > 0 {
 		t.Errorf("%s: item line %s has segments", name, x.Name)

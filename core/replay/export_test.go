@@ -7,6 +7,15 @@ import (
 	"github.com/gpuhour/gpuhour/core/meter"
 )
 
+// Decided lists all facts of a log, those that it decides included, in order.
+func Decided(log Log, o Options) ([]fact.Fact, error) {
+	p := newPlayer(log, o)
+	var facts []fact.Fact
+	p.decided = func(f fact.Fact) { facts = append(facts, f) }
+	_, err := p.run()
+	return facts, err
+}
+
 // ExplainAll explains every line of every invoice of a log, in one replay.
 func ExplainAll(log Log, o Options) ([]*explain.Explanation, error) {
 	searches := map[string]*Search{}

@@ -120,12 +120,15 @@ func (w *world) String() string {
 
 func (p period) name(d *deal) string { return p.contract + " " + d.versions[0].Zone.Text(p.From) }
 
-// sums adds the documents of every period up, by line, in minor units. A line of nothing is none.
+// sums adds the documents of every closed period up, by line, in minor units. A line of nothing is none. What is billed in advance of a
+// period that is open hangs on when its contract was known.
 func sums(invoices []replay.Issued) map[string]map[slow.Key]string {
 	amounts := map[string]map[slow.Key]*big.Int{}
+	closed := map[string]bool{}
 	for _, i := range invoices {
 		d := i.Document
 		name := d.Contract + " " + d.Period.From
+		closed[name] = closed[name] || d.Kind == bill.KindInvoice
 		if amounts[name] == nil {
 			amounts[name] = map[slow.Key]*big.Int{}
 		}
@@ -146,6 +149,9 @@ func sums(invoices []replay.Issued) map[string]map[slow.Key]string {
 	}
 	out := map[string]map[slow.Key]string{}
 	for name, lines := range amounts {
+		if !closed[name] {
+			continue
+		}
 		out[name] = map[slow.Key]string{}
 		for k, v := range lines {
 			if v.Sign() != 0 {

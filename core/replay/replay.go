@@ -258,6 +258,14 @@ func (p *player) close(cut bill.Cut, v view) ([]fact.Fact, error) {
 	clear(p.replaced)
 	for _, d := range p.invoicer.DueAt(cut) {
 		k := periodKey{d.Contract, d.Period.From}
+		if d.Advance {
+			issued, err := p.payAhead(k, d, cut)
+			if err != nil {
+				return nil, err
+			}
+			facts = append(facts, issued...)
+			continue
+		}
 		if b := p.invoicer.Check(d, cut, v.totals[k], v.uncontracted[k], v.refusals); b != nil {
 			p.result.Blocked = append(p.result.Blocked, *b)
 			continue
@@ -271,6 +279,22 @@ func (p *player) close(cut bill.Cut, v view) ([]fact.Fact, error) {
 	}
 	corrections, err := p.correct(cut, v)
 	return append(facts, corrections...), err
+}
+
+// payAhead bills a period's fees in advance, if any are left as of the cut.
+func (p *player) payAhead(k periodKey, d bill.Due, cut bill.Cut) ([]fact.Fact, error) {
+	if b := p.invoicer.CheckAdvance(d); b != nil {
+		p.result.Blocked = append(p.result.Blocked, *b)
+		return nil, nil
+	}
+	s, err := bill.Advance(p.invoicer.ContractsAt(cut), d.Contract, d.Period)
+	if err != nil || s.Total.IsZero() {
+		return nil, err
+	}
+	if err := p.testify(k, d.Period, 0, cut, nil); err != nil {
+		return nil, err
+	}
+	return p.stateClosing(d.Period, 0, cut, bill.NewAdvance(s))
 }
 
 // correct bills what changed in closed periods since they were billed last.
@@ -302,7 +326,10 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 	if err != nil {
 		return nil, err
 	}
-	d := bill.NewDocument(s, p.statements[k], n)
+	d, err := p.invoicer.Draft(s, p.statements[k], n)
+	if err != nil {
+		return nil, err
+	}
 	if n > 1 && len(d.Lines) == 0 && period == p.invoicer.ClosedPeriod(k.contract, k.start) {
 		return nil, nil // what was prolonged closes all the same
 	}
@@ -310,6 +337,11 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 		return nil, err
 	}
 	p.replaced[k], p.statements[k] = p.statements[k], s
+	return p.stateClosing(period, n, cut, d)
+}
+
+// stateClosing puts a closing and its invoice into the log.
+func (p *player) stateClosing(period span.Span, n int, cut bill.Cut, d *bill.Document) ([]fact.Fact, error) {
 	closed, issued, err := p.invoicer.Issue(period, n, cut, d)
 	if err != nil {
 		return nil, err

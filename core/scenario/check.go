@@ -34,7 +34,7 @@ func (d Difference) String() string {
 }
 
 // Check holds a result against the file. Beyond what is stated it expects that every closing period gives an invoice, and
-// that nothing is blocked or corrected which the file does not name.
+// that nothing is blocked, corrected or billed in advance which the file does not name.
 func (s *Scenario) Check(r *replay.Result) []Difference {
 	c := &checking{s: s, r: r, used: map[*replay.Issued]bool{}, blocked: map[periodKey]bool{}}
 	for i := range s.Expect {
@@ -73,11 +73,11 @@ func (c *checking) same(what, want, got string) {
 }
 
 // document is the first document of a period and kind that no expectation was held against.
-func (c *checking) document(p Period, correction bool) *bill.Document {
+func (c *checking) document(p Period, kind string) *bill.Document {
 	for i := range c.r.Invoices {
 		issued := &c.r.Invoices[i]
 		d := issued.Document
-		if !c.used[issued] && d.Contract == p.Contract && (d.Kind == bill.KindCorrection) == correction && startOf(d) == p.Span.From {
+		if !c.used[issued] && d.Contract == p.Contract && d.Kind == kind && startOf(d) == p.Span.From {
 			c.used[issued] = true
 			return d
 		}
@@ -116,13 +116,13 @@ func (c *checking) expectation(e *Expectation) {
 		}
 		return
 	}
-	d := c.document(e.Period, e.Correction)
+	d := c.document(e.Period, e.Kind)
 	if d == nil {
 		none := "none"
 		if !slices.ContainsFunc(c.s.Close, func(p Period) bool { return p.Contract == e.Contract && p.Span == e.Span }) {
 			none = "none; name the period in `close:` too, for the scenario to run until it is due"
 		}
-		c.differ(kindName(e.Correction), "one", cmp.Or(reason, none))
+		c.differ(e.Kind, "one", cmp.Or(reason, none))
 		return
 	}
 	if e.Total != nil {
@@ -135,13 +135,6 @@ func (c *checking) expectation(e *Expectation) {
 	for _, which := range meter.Unbilled() {
 		c.unbilled(string(which), e.Unbilled[which], unbilledOf(d, which))
 	}
-}
-
-func kindName(correction bool) string {
-	if correction {
-		return bill.KindCorrection
-	}
-	return bill.KindInvoice
 }
 
 // lines pairs every expected line with the first that says all it says.
@@ -206,6 +199,7 @@ func textsOf(l *bill.DocumentLine) map[string]string {
 	texts := map[string]string{
 		"item": string(l.Item), "name": l.Name, "sku": l.SKU, "region": l.Region, "service_tier": l.ServiceTier, "pricing_mode": l.PricingMode,
 		"dedicated": fmt.Sprint(l.Dedicated), "window": l.Window, "idle": fmt.Sprint(l.Idle), "commitment": l.Commitment,
+		"advance": l.Advance,
 	}
 	if l.Count != nil {
 		texts["count"] = strings.TrimSpace(l.Count.Quantity + " " + l.Count.Unit)
@@ -258,8 +252,10 @@ func (c *checking) unbilled(what string, want []Unbilled, got map[string]int64) 
 func (c *checking) silent() {
 	for _, p := range c.s.Close {
 		c.at = p
-		named := slices.ContainsFunc(c.s.Expect, func(e Expectation) bool { return e.Contract == p.Contract && e.Span == p.Span && !e.Correction })
-		if !named && blockOf(c.r, p) == "" && c.document(p, false) == nil {
+		named := slices.ContainsFunc(c.s.Expect, func(e Expectation) bool {
+			return e.Contract == p.Contract && e.Span == p.Span && e.Kind == bill.KindInvoice
+		})
+		if !named && blockOf(c.r, p) == "" && c.document(p, bill.KindInvoice) == nil {
 			c.differ(bill.KindInvoice, "one", "none")
 		}
 	}
@@ -270,9 +266,9 @@ func (c *checking) silent() {
 		}
 	}
 	for i := range c.r.Invoices {
-		if d := c.r.Invoices[i].Document; d.Kind == bill.KindCorrection && !c.used[&c.r.Invoices[i]] {
+		if d := c.r.Invoices[i].Document; d.Kind != bill.KindInvoice && !c.used[&c.r.Invoices[i]] {
 			c.at = Period{Contract: d.Contract, text: d.Period.From}
-			c.differ(bill.KindCorrection, "", d.Total+" "+d.Currency)
+			c.differ(d.Kind, "", d.Total+" "+d.Currency)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -11,7 +13,7 @@ import (
 )
 
 func lineTexts() []string {
-	return []string{"item", "name", "sku", "region", "service_tier", "pricing_mode", "dedicated", "window", "idle", "commitment", "count"}
+	return []string{"item", "name", "sku", "region", "service_tier", "pricing_mode", "dedicated", "window", "idle", "commitment", "count", "advance"}
 }
 
 func coverageFields() []string { return []string{"measured", "inferred", "missing", "top_up"} }
@@ -28,11 +30,11 @@ func (p *parsing) expect(n ast.Node, field string) {
 	if !ok {
 		return
 	}
-	e := Expectation{Unbilled: map[meter.Standing][]Unbilled{}}
+	e := Expectation{Kind: bill.KindInvoice, Unbilled: map[meter.Standing][]Unbilled{}}
 	if e.Period, ok = p.period(s); !ok {
 		return
 	}
-	set(s, "kind", parseKind, &e.Correction)
+	set(s, "kind", parseKind, &e.Kind)
 	set(s, "blocked", text, &e.Blocked)
 	if s.has("total") {
 		var total money.Rounded
@@ -59,11 +61,16 @@ func (p *parsing) expect(n ast.Node, field string) {
 	p.s.Expect = append(p.s.Expect, e)
 }
 
-func parseKind(text string) (correction bool, err error) {
-	if text != bill.KindInvoice && text != bill.KindCorrection {
-		return false, fmt.Errorf("kind %.40q is unknown; write invoice or correction", text)
+// documentKinds are those that a scenario can expect: it loses no log, so nothing is cancelled.
+func documentKinds() []string {
+	return []string{bill.KindInvoice, bill.KindAdvance, bill.KindCorrection}
+}
+
+func parseKind(text string) (string, error) {
+	if !slices.Contains(documentKinds(), text) {
+		return "", fmt.Errorf("kind %.40q is unknown; write one of %s", text, strings.Join(documentKinds(), ", "))
 	}
-	return text == bill.KindCorrection, nil
+	return text, nil
 }
 
 func (p *parsing) line(n ast.Node, field string, currency money.Currency) Line {

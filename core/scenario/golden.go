@@ -17,7 +17,7 @@ import (
 )
 
 // Rewrite is the file with its `expect:` block written anew from a result: the documents the block named, those of the
-// closing periods, and every correction. All other bytes stay, so comments belong outside the block. It is for
+// closing periods, and every correction and bill in advance. All other bytes stay, so comments belong outside the block. It is for
 // GOLDEN=rewrite: the difference is then reviewed like any other change.
 func (s *Scenario) Rewrite(r *replay.Result) []byte {
 	c := &checking{s: s, r: r, used: map[*replay.Issued]bool{}}
@@ -25,19 +25,19 @@ func (s *Scenario) Rewrite(r *replay.Result) []byte {
 	out.WriteString("expect:\n")
 	done := map[periodKey]bool{}
 	for _, e := range s.Expect {
-		c.write(&out, e.Period, e.Correction, e.Blocked)
-		if !e.Correction {
+		c.write(&out, e.Period, e.Kind, e.Blocked)
+		if e.Kind == bill.KindInvoice {
 			done[periodKey{e.Contract, e.Span.From}] = true
 		}
 	}
 	for _, p := range s.Close {
 		if k := (periodKey{p.Contract, p.Span.From}); !done[k] {
 			done[k] = true
-			c.write(&out, p, false, "")
+			c.write(&out, p, bill.KindInvoice, "")
 		}
 	}
 	for i := range r.Invoices {
-		if d := r.Invoices[i].Document; d.Kind == bill.KindCorrection && !c.used[&r.Invoices[i]] {
+		if d := r.Invoices[i].Document; d.Kind != bill.KindInvoice && !c.used[&r.Invoices[i]] {
 			from, _, _ := strings.Cut(d.Period.From, "T")
 			writeDocument(&out, Period{Contract: d.Contract, text: from}, d)
 		}
@@ -66,8 +66,8 @@ func splice(source, block string) []byte {
 }
 
 // write appends what came of one period, if anything did. blocked is kept while it is still part of the reason.
-func (c *checking) write(out *strings.Builder, p Period, correction bool, blocked string) {
-	if reason := blockOf(c.r, p); reason != "" && !correction {
+func (c *checking) write(out *strings.Builder, p Period, kind, blocked string) {
+	if reason := blockOf(c.r, p); reason != "" && kind == bill.KindInvoice {
 		if blocked == "" || !strings.Contains(reason, blocked) {
 			blocked = reason
 		}
@@ -75,7 +75,7 @@ func (c *checking) write(out *strings.Builder, p Period, correction bool, blocke
 		writeEntry(out, append(parts, unbilledParts(func(which meter.Standing) map[string]int64 { return standing(c.r, p, which) })...))
 		return
 	}
-	if d := c.document(p, correction); d != nil {
+	if d := c.document(p, kind); d != nil {
 		writeDocument(out, p, d)
 	}
 }
@@ -86,8 +86,8 @@ func writeEntry(out *strings.Builder, parts []string) {
 
 func writeDocument(out *strings.Builder, p Period, d *bill.Document) {
 	parts := []string{"contract: " + scalar(p.Contract), "period: " + p.text}
-	if d.Kind == bill.KindCorrection {
-		parts = append(parts, "kind: correction")
+	if d.Kind != bill.KindInvoice {
+		parts = append(parts, "kind: "+d.Kind)
 	}
 	var lines []string
 	for i := range d.Lines {

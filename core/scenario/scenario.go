@@ -42,12 +42,12 @@ type Period struct {
 // Expectation is what one document of a period must say. Fields that are nil or empty are not compared.
 type Expectation struct {
 	Period
-	Correction bool
-	Blocked    string // part of the reason why the period must not close
-	Total      *money.Rounded
-	Lines      []Line                        // all of them, in any order; nil when not stated
-	Unbilled   map[meter.Standing][]Unbilled // by standing: nil when not stated
-	Limit      map[string]string             // spent, used, reached; nil when not stated
+	Kind     string // of document, such as bill.KindInvoice
+	Blocked  string // part of the reason why the period must not close
+	Total    *money.Rounded
+	Lines    []Line                        // all of them, in any order; nil when not stated
+	Unbilled map[meter.Standing][]Unbilled // by standing: nil when not stated
+	Limit    map[string]string             // spent, used, reached; nil when not stated
 }
 
 // Line is what one line of a document must say: the fields that are stated.

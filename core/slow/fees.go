@@ -29,7 +29,7 @@ func (r *rater) reserved() {
 		}
 		for _, rate := range p.Rates {
 			for _, x := range rate.Reserved {
-				if x.Span.Contains(last) {
+				if x.Span.Contains(last) && (x.Advance || !r.ahead) {
 					quantity := big.NewRat(x.Quantity, 1)
 					fee := times(times(x.Price.Amount, quantity), big.NewRat(1, unit[x.Price.Unit]))
 					r.add(Key{Item: "reserved", Name: x.Name, SKU: rate.SKU}, quantity, fee)
@@ -94,6 +94,9 @@ func (r *rater) addons() {
 		var whole *big.Rat
 		months, exact := r.monthly(func(v *version) *big.Rat {
 			a, _ := v.Addon(name)
+			if r.ahead && !a.Advance {
+				return nil
+			}
 			if a.Monthly != nil && !a.Prorate {
 				whole = a.Monthly
 				return nil

@@ -247,21 +247,30 @@ func (v *version) windowAt(mode string, at span.Second) (window *contract.Window
 }
 
 // inWindow tells whether a range of the date holds the minute, or one of the date before. A window belongs to the local date it
-// starts on.
+// starts on. A date that no calendar speaks of could count as any weekday: where all of them do not come to the same, it is unknown.
 func inWindow(w *contract.Window, date calendar.Date, minute int64) (in, known bool) {
 	known = true
-	for _, r := range w.Ranges {
-		for back := range 2 {
-			on, m := date.AddDays(-back), minute+int64(back)*1440
-			if m < r.From || m >= r.To {
-				continue
+	for back := range 2 {
+		on, m := date.AddDays(-back), minute+int64(back)*1440
+		held := func(weekday int) bool {
+			for _, r := range w.Ranges {
+				if r.From <= m && m < r.To && r.Weekdays[weekday] {
+					return true
+				}
 			}
-			weekday, sure := countsAs(w, on)
-			if r.Weekdays[weekday] && sure {
-				return true, true
-			}
-			known = known && sure
+			return false
 		}
+		weekday, sure := countsAs(w, on)
+		days := 0
+		for day := 1; day <= 7; day++ {
+			if held(day) {
+				days++
+			}
+		}
+		if days == 7 || sure && held(weekday) {
+			return true, true
+		}
+		known = known && (sure || days == 0)
 	}
 	return false, known
 }

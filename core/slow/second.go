@@ -30,6 +30,7 @@ type rater struct {
 	known   span.Span       // the part of the period that is known
 	seconds map[sale]int64  // milli-GPU-seconds that are sold
 	taken   map[taken]int64 // milli-GPU-seconds that forwards covered, billed or not
+	ahead   bool            // only fees that are paid in advance are charged
 	out     *Statement
 }
 

@@ -33,19 +33,11 @@ type Statement struct {
 
 // Statement bills a period. It is nil where no version of the contract speaks of the period's end.
 func (w *World) Statement(id string, period span.Span) *Statement {
-	var v *version // that governs the period: what was billed before a term was cut short is corrected by its words
-	for _, x := range w.versions[id] {
-		if x.from < period.To {
-			v = x
-		}
-	}
+	v := w.governing(id, period)
 	if v == nil {
 		return nil
 	}
-	r := &rater{
-		World: w, id: id, period: period, known: period.Intersect(span.Span{From: period.From, To: w.until}), seconds: map[sale]int64{},
-		taken: map[taken]int64{}, out: &Statement{Lines: map[Key]*Line{}, Total: new(big.Int), Leased: map[Cell]int64{}},
-	}
+	r := w.rater(id, period)
 	r.time()      // (a)
 	r.amounts(v)  // (b), (c), (d)
 	r.reserved()  // (e)
@@ -53,14 +45,50 @@ func (w *World) Statement(id string, period span.Span) *Statement {
 	r.untaken()   // (e)
 	r.meters()    // (e)
 	r.addons()    // (e)
-	digits := v.Currency.Digits()
-	for _, l := range r.out.Lines {
-		l.Rounded = round(l.Exact, digits, v.Billing.Rounding)
-		r.out.Total.Add(r.out.Total, l.Rounded)
-	}
+	r.rounded(v)
 	r.capped(v)    // (f)
 	r.shortfall(v) // (g)
 	return r.out
+}
+
+// Advance is what is paid of a period when it begins ("Advance fees"): fees of reservations and add-ons that say so. It is nil as
+// Statement is.
+func (w *World) Advance(id string, period span.Span) *Statement {
+	v := w.governing(id, period)
+	if v == nil {
+		return nil
+	}
+	r := w.rater(id, period)
+	r.ahead = true
+	r.reserved()
+	r.addons()
+	r.rounded(v)
+	return r.out
+}
+
+// governing is the version that speaks of a period's end: what was billed before a term was cut short is corrected by its words.
+func (w *World) governing(id string, period span.Span) (v *version) {
+	for _, x := range w.versions[id] {
+		if x.from < period.To {
+			v = x
+		}
+	}
+	return v
+}
+
+func (w *World) rater(id string, period span.Span) *rater {
+	return &rater{
+		World: w, id: id, period: period, known: period.Intersect(span.Span{From: period.From, To: w.until}), seconds: map[sale]int64{},
+		taken: map[taken]int64{}, out: &Statement{Lines: map[Key]*Line{}, Total: new(big.Int), Leased: map[Cell]int64{}},
+	}
+}
+
+// rounded rounds every line and adds them up.
+func (r *rater) rounded(v *version) {
+	for _, l := range r.out.Lines {
+		l.Rounded = round(l.Exact, v.Currency.Digits(), v.Billing.Rounding)
+		r.out.Total.Add(r.out.Total, l.Rounded)
+	}
 }
 
 // round rounds to minor units of so many digits. No amount given is negative.
@@ -142,7 +170,7 @@ func (r *rater) amounts(end *version) {
 		}, quantity, times(amount, quantity))
 	}
 	for _, rate := range end.Rates { // flat fees belong to the period
-		if rate.Volume == nil {
+		if rate.Volume == nil || !end.Term.Overlaps(r.period) {
 			continue
 		}
 		for _, p := range tiersOf(&rate.Volume.Tiers, used(rate.SKU, rate.Volume)) {

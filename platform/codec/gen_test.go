@@ -138,7 +138,7 @@ func (d draw) body(t fact.Type) fact.Body {
 		}
 		return b
 	case fact.TypePeriodClosed:
-		b := &fact.PeriodClosed{Contract: d.name(), N: rapid.IntMin(1).Draw(d.T, "n"), Cut: d.name()}
+		b := &fact.PeriodClosed{Contract: d.name(), N: rapid.IntMin(0).Draw(d.T, "n"), Cut: d.name()}
 		b.PeriodStart, b.PeriodEnd = d.period()
 		return b
 	case fact.TypeInvoiceIssued:

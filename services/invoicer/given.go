@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/store"
 )
@@ -60,4 +61,24 @@ func checkGiven(projected []store.Invoice, facts []fact.Fact) error {
 	default:
 		return nil
 	}
+}
+
+// Advanced is the invoice that billed a contract's period in advance, of those that are projected; nil when none did, or it was cancelled.
+func Advanced(projected []store.Invoice, contractID string, periodStart span.Second) (*bill.Document, error) {
+	var out *bill.Document
+	for _, row := range projected {
+		if row.Contract != contractID || row.PeriodFrom != periodStart {
+			continue
+		}
+		d, err := bill.ParseDocument(row.Document)
+		switch {
+		case err != nil:
+			return nil, err
+		case d.Kind == bill.KindAdvance:
+			out = d
+		case out != nil && d.Cancels == out.Invoice:
+			out = nil
+		}
+	}
+	return out, nil
 }

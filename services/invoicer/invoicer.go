@@ -263,7 +263,7 @@ func (i *Invoicer) stillRated(ctx context.Context, cut bill.Cut) error {
 	return err
 }
 
-// work closes what is due at a cut, then corrects what changed since the cut before.
+// work closes what is due at a cut or bills it in advance, then corrects what changed since the cut before.
 func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error {
 	i.blocked = nil
 	due := i.state.DueAt(cut)
@@ -273,7 +273,12 @@ func (i *Invoicer) work(ctx context.Context, cut bill.Cut, before uint64) error 
 			return err
 		}
 		for _, d := range due {
-			if err := i.close(ctx, d, cut, refusals); err != nil {
+			if d.Advance {
+				err = i.payAhead(ctx, d, cut)
+			} else {
+				err = i.close(ctx, d, cut, refusals)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -328,7 +333,24 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 	if err != nil {
 		return err
 	}
-	return i.issue(ctx, d.Period, n+1, cut, bill.NewDocument(statement, before, n+1))
+	document, err := i.state.Draft(statement, before, n+1)
+	if err != nil {
+		return err
+	}
+	return i.issue(ctx, d.Period, n+1, cut, document)
+}
+
+// payAhead bills a period's fees in advance, if any are left as of the cut.
+func (i *Invoicer) payAhead(ctx context.Context, d bill.Due, cut bill.Cut) error {
+	if b := i.state.CheckAdvance(d); b != nil {
+		i.blocked = append(i.blocked, *b)
+		return nil
+	}
+	s, err := bill.Advance(i.state.ContractsAt(cut), d.Contract, d.Period)
+	if err != nil || s.Total.IsZero() {
+		return err
+	}
+	return i.issue(ctx, d.Period, 0, cut, bill.NewAdvance(s))
 }
 
 // billed is the statement of a period's last closing and its number; nil and 0 when there was none.
@@ -374,9 +396,9 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if err != nil {
 		return err
 	}
-	d := bill.NewDocument(now, before, n+1)
-	if len(d.Lines) == 0 {
-		return nil
+	d, err := i.state.Draft(now, before, n+1)
+	if err != nil || len(d.Lines) == 0 {
+		return err
 	}
 	return i.issue(ctx, period, n+1, cut, d)
 }

@@ -12,14 +12,14 @@ import (
 // Standing is where the invoices of a log stand, for a process that looks on.
 type Standing struct {
 	Issued  uint64       // last number of the series
-	Due     int          // periods that the last cut was to close and that are not closed, blocked ones included
+	Due     int          // periods that the last cut was to close or to bill in advance and did not, blocked ones included
 	Blocked []bill.Block // those of the first MaxLooked of them that cannot close, with the reason
 }
 
 // MaxLooked bounds how many due periods are looked at: an hourly contract signed late has thousands.
 const MaxLooked = 100
 
-// Look decides anew what the last cut could not close. It reads the log and the tables and writes nothing. A correction
+// Look decides anew what the last cut could not close or bill in advance. It reads the log and the tables and writes nothing. A correction
 // that is blocked is not among it.
 func Look(ctx context.Context, b bus.Bus, s store.Store, series string, grace int64) (Standing, error) {
 	i := New(b, s, series, grace)
@@ -44,9 +44,11 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, series string, grace in
 		return Standing{}, err
 	}
 	for _, d := range due[:min(len(due), MaxLooked)] {
-		_, blocked, err := i.check(ctx, d, cut, refusals)
-		if err != nil {
-			return Standing{}, err
+		blocked := i.state.CheckAdvance(d)
+		if !d.Advance {
+			if _, blocked, err = i.check(ctx, d, cut, refusals); err != nil {
+				return Standing{}, err
+			}
 		}
 		if blocked != nil {
 			out.Blocked = append(out.Blocked, *blocked)

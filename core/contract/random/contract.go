@@ -237,8 +237,10 @@ func (w *writer) addons() *node {
 			f.put("price", w.price())
 		case w.cycle == "monthly" && w.oneIn(2):
 			f.put("price", w.amount()+"/month").put("prorate", "false")
+			w.pay(f)
 		default:
 			f.put("price", w.amount()+"/month").put("prorate", "true")
+			w.pay(f)
 		}
 		out.items = append(out.items, f)
 	}

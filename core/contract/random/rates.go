@@ -91,9 +91,16 @@ func (w *writer) reserved() *node {
 		if w.oneIn(2) {
 			f.put("burst", "on_demand")
 		}
+		w.pay(f)
 		out.items = append(out.items, f)
 	}
 	return out
+}
+
+func (w *writer) pay(f *node) {
+	if w.oneIn(2) {
+		f.put("pay", w.one("advance", "advance", "arrears"))
+	}
 }
 
 func (w *writer) forward() *node {

@@ -206,6 +206,9 @@ func (s *sheet) reserved() {
 	for _, r := range s.contract.Rates {
 		for _, x := range r.Reserved {
 			add("reserved", x.Name, r.SKU, x.Quantity, x.Price, x.Span, x.Region, true)
+			if x.Advance {
+				t.note(s.say("paid"), s.say("when its period begins"))
+			}
 		}
 		for _, x := range r.Forward {
 			add("forward", x.Name, r.SKU, x.Quantity, x.Price, x.Span, x.Region, x.TakeOrPay)

@@ -141,6 +141,9 @@ func (s *sheet) charges() {
 					part = s.say("its local days")
 				}
 				part += s.mark("addons", a.Name, "prorate")
+				if a.Advance {
+					part += s.say(", paid when its period begins")
+				}
 			}
 			t.Row(a.Name, s.text("addons", a.Name, "price"), part)
 		}

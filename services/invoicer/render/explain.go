@@ -98,6 +98,10 @@ func (e *explained) header() {
 			note{e.say(amountWord(d)), group(x.Line.Amount) + " " + clean(d.Currency)})
 	}
 	e.pairs(e.p, list)
+	if x.TakesOff() {
+		e.p.line(plain, "")
+		e.paragraph(e.say("%s billed this in advance, as said below; this line takes it off the bill of the whole period.", clean(x.Line.Advance)))
+	}
 	if l := x.Line; l != nil && d.Kind == bill.KindCorrection {
 		e.p.line(plain, "")
 		if l.Before == "" {

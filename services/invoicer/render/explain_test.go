@@ -52,6 +52,7 @@ func TestExplanations(t *testing.T) {
 		"explain-closing":   {"order-of-closing.yaml", []string{"CASE-000001/1", "CASE-000001/2"}},
 		"explain-meters":    {"meters.yaml", []string{"CASE-000001/1", "CASE-000002/2"}},
 		"explain-reserved":  {"reserved-base-and-burst.yaml", []string{"CASE-000001/2", "CASE-000001/3"}},
+		"explain-advance":   {"advance-in-yen.yaml", []string{"CASE-000001/1", "CASE-000002/1", "CASE-000002/2"}},
 		"explain-corrected": {"spot-late-tick-is-corrected.yaml", []string{"CASE-000001/1", "CASE-000003/1"}},
 		"explain-minimum":   {"start-minimum-by-who-ended-it.yaml", []string{"CASE-000001/1"}},
 		"explain-refused":   {"overlap-refuses-its-share-of-the-minimum.yaml", []string{"CASE-000002/1", "CASE-000002/u1"}},

@@ -47,6 +47,9 @@ func (o Options) header(p *page, d *bill.Document) {
 	case bill.KindCorrection:
 		p.paragraph(bold, o.say("CORRECTION %s", name), room(o.Width))
 		due, about = "Difference", "Amounts are differences to what was billed for this period before; the arithmetic shows what is known now."
+	case bill.KindAdvance:
+		p.paragraph(bold, o.say("INVOICE IN ADVANCE %s", name), room(o.Width))
+		about = "These are fees that the contract has paid when the period begins. The invoice of the whole period takes them off."
 	case bill.KindCancellation:
 		p.paragraph(bold, o.say("CANCELLATION %s", name), room(o.Width))
 		due, about, of = "Total", "This takes invoice %s back, line by line; its arithmetic stands there. What is due for the period is billed anew.", []any{clean(d.Cancels)}
@@ -61,6 +64,8 @@ func (o Options) header(p *page, d *bill.Document) {
 	switch {
 	case d.Kind == bill.KindCancellation:
 		closing = o.say("none: this closes nothing")
+	case d.Kind == bill.KindAdvance:
+		closing = o.say("none: the period begins")
 	case d.Closing > 0:
 		closing = o.say("number %d of this period", d.Closing)
 	}
@@ -113,26 +118,38 @@ func devices(n int) string {
 	return strconv.Itoa(n)
 }
 
-// billed is what is billed: GPU time, and below it the other charges with the total of both.
+// billed is what is billed: GPU time, below it the other charges, then what was billed in advance, and the total of all.
 func (o Options) billed(p *page, d *bill.Document) {
-	time, items := parts(d.Lines)
-	if len(items) == 0 {
+	time, items, ahead := parts(d.Lines)
+	switch {
+	case len(time) == len(d.Lines):
 		p.WriteString(o.lines(d, time, "Total", group(d.Total)))
-		return
+	case len(time) > 0:
+		p.WriteString(o.lines(d, time, "Subtotal", subtotal(d, time)))
 	}
-	total := func(t *Table) { t.Total("", o.say("Total"), "", "", group(d.Total)) }
-	if len(time) == 0 {
-		p.WriteString(o.items(d, items, total))
-		return
+	shown := len(time)
+	for _, part := range []struct {
+		heading string
+		list    []bill.DocumentLine
+	}{{o.say("Other charges"), items}, {o.say("Billed in advance"), ahead}} {
+		if len(part.list) == 0 {
+			continue
+		}
+		if shown > 0 {
+			p.line(plain, "")
+			p.line(bold, part.heading)
+			p.line(plain, "")
+		}
+		shown += len(part.list)
+		p.WriteString(o.items(d, part.list, func(t *Table) {
+			if len(part.list) < len(d.Lines) {
+				t.Total("", o.say("Subtotal"), "", "", subtotal(d, part.list))
+			}
+			if shown == len(d.Lines) {
+				t.Total("", o.say("Total"), "", "", group(d.Total))
+			}
+		}))
 	}
-	p.WriteString(o.lines(d, time, "Subtotal", subtotal(d, time)))
-	p.line(plain, "")
-	p.line(bold, o.say("Other charges"))
-	p.line(plain, "")
-	p.WriteString(o.items(d, items, func(t *Table) {
-		t.Total("", o.say("Subtotal"), "", "", subtotal(d, items))
-		total(t)
-	}))
 }
 
 // lines is the table of billed GPU time, with its sum under the given name.

@@ -9,16 +9,20 @@ import (
 	"github.com/gpuhour/gpuhour/core/money"
 )
 
-// parts splits the lines into GPU time and items, which stand in tables of their own: an item has another unit each.
-func parts(list []bill.DocumentLine) (time, items []bill.DocumentLine) {
+// parts splits the lines into GPU time, items and what was billed in advance, which stand in tables of their own: an item has another unit
+// each.
+func parts(list []bill.DocumentLine) (time, items, ahead []bill.DocumentLine) {
 	for _, l := range list {
-		if l.Count == nil {
+		switch {
+		case l.Count == nil:
 			time = append(time, l)
-		} else {
+		case l.Advance != "":
+			ahead = append(ahead, l)
+		default:
 			items = append(items, l)
 		}
 	}
-	return time, items
+	return time, items, ahead
 }
 
 // items is the table of what is billed besides GPU time, each line with the steps that made its amount.
@@ -86,6 +90,9 @@ func kindName(kind bill.ItemKind) string {
 
 // itemSteps adds each step of an item under its name, and how the amount was rounded or changed.
 func (o Options) itemSteps(t *Table, d *bill.Document, l *bill.DocumentLine) {
+	if l.Advance != "" {
+		t.note(o.say("invoice"), clean(l.Advance))
+	}
 	for _, s := range l.Count.Steps {
 		name, text, _ := strings.Cut(s, " ")
 		t.note(o.phrase(name), o.figures(text))

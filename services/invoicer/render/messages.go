@@ -50,10 +50,13 @@ func (o Options) phrase(name string) string {
 //tidy:const
 var chinese = map[string]string{
 	// header
-	"INVOICE %s":         "账单 %s",
-	"CORRECTION %s":      "更正账单 %s",
-	"CANCELLATION %s":    "作废账单 %s",
-	"cancellation of %s": "作废 %s",
+	"INVOICE %s":            "账单 %s",
+	"CORRECTION %s":         "更正账单 %s",
+	"CANCELLATION %s":       "作废账单 %s",
+	"INVOICE IN ADVANCE %s": "预付账单 %s",
+	"These are fees that the contract has paid when the period begins. The invoice of the whole period takes them off.": "本账单为合同约定在计费周期开始时预付的费用，将在该周期的账单中扣除。",
+	"none: the period begins": "无：计费周期开始",
+	"cancellation of %s":      "作废 %s",
 	"This takes invoice %s back, line by line; its arithmetic stands there. What is due for the period is billed anew.": "本账单逐行冲销账单 %s；计算过程见原账单。该周期的应付金额将重新出账。",
 	"Invoice %s billed nothing: there is nothing to take back.":                                                         "账单 %s 没有金额，无需冲销。",
 	"none: this closes nothing": "无：本账单不出账",
@@ -125,6 +128,8 @@ var chinese = map[string]string{
 
 	// items
 	"Other charges":        "其他费用",
+	"Billed in advance":    "已预付",
+	"invoice":              "账单",
 	"Subtotal":             "小计",
 	"Quantity":             "数量",
 	"Unit":                 "单位",
@@ -196,6 +201,7 @@ var chinese = map[string]string{
 	// list
 	"Invoice":      "账单号",
 	"correction":   "更正",
+	"advance":      "预付",
 	"preview":      "预览",
 	"issued: %d":   "已出账：%d",
 	"previews: %d": "预览：%d",

@@ -32,6 +32,7 @@ var chineseExplain = map[string]string{
 	"The line is rounded once (%s): %s becomes %s %s.":                                                         "整行只舍入一次（%s）：%s 舍入为 %s %s。",
 	"This line corrects the period: not billed before, known now %s.":                                          "本行为更正：此前未计，现应计 %s。",
 	"This line corrects the period: billed before %s, known now %s. What carries a minus below is taken back.": "本行为更正：此前已计 %s，现应计 %s。下列带负号的部分为冲回。",
+	"%s billed this in advance, as said below; this line takes it off the bill of the whole period.":           "账单 %s 已预付此项，构成如下；本行将其从整个周期的账单中扣除。",
 	"A person gave this time away for good: it is never billed.":                                               "该时间已由人工减免，今后也不会计费。",
 
 	// steps of a price

@@ -53,7 +53,7 @@ func TestInvoices(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	docs := []*bill.Document{normal(t), correction(t), yen(t), dinar(t), hostile(t), preview(t), empty(t), cancellation(t)}
+	docs := []*bill.Document{normal(t), correction(t), yen(t), dinar(t), hostile(t), preview(t), empty(t), cancellation(t), samples(t)["advance"]}
 	everywhere(t, "list", func(o render.Options) string { return render.List(docs, o) })
 	if got := render.List(nil, render.Options{}); got != "No invoices.\n" {
 		t.Errorf("no invoices: %q", got)

@@ -125,6 +125,29 @@ func committed(t testing.TB) *bill.Document {
 	return w.invoice(20)
 }
 
+// prepaid is a month whose reservation and add-on are billed when it begins, and the month's bill, which a raise in mid-month made dearer.
+func prepaid(t testing.TB) (advance, closed *bill.Document) {
+	w := newWorld(t, "CNY", "Asia/Shanghai", "", `{sku: h100-sxm, on_demand: 18.00/gpu-hour,
+		reserved: [{name: base, quantity: 8, price: 7560.00/gpu-month, from: 2026-01-01, to: open, pay: advance}]}],
+		addons: [{name: support-gold, price: 3000.00/month, prorate: true, pay: advance}, {name: seat, price: 99.00/month}`)
+	c := w.contracts.Latest()[0].Contract
+	s, err := bill.Advance(w.contracts, c.ID, c.Period(w.base.PeriodStart).Span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance = bill.NewAdvance(s).Numbered("GH-2026", 21)
+	w.contracts.Apply(fact.Fact{Seq: 2, Key: "2", Body: &fact.ContractAmended{
+		Contract: "acme-2026", Effective: w.base.PeriodStart + 14*86400, Document: strings.ReplaceAll(w.document, "7560.00", "8000.01"),
+	}})
+	w.add("train-1", "GPU-1", 300*hour, 0, 0, func(k *meter.ChargeKey) { k.Commitment, k.Region = "base", "" })
+	w.add("train-1", "GPU-2", 10*hour, 0, 0, func(k *meter.ChargeKey) { k.Region = "" })
+	closed = bill.NewDocument(w.statement(), nil, 1)
+	if err := closed.TakeOff(advance); err != nil {
+		t.Fatal(err)
+	}
+	return advance, closed.Numbered("GH-2026", 22)
+}
+
 // charged is a month with volume tiers, metered use, add-ons, a bundle and a commitment that the charges do not reach.
 func charged(t testing.TB) *world {
 	w := newWorld(t, "CNY", "Asia/Shanghai", "", `{sku: h100-sxm, on_demand: 18.00/gpu-hour, region: {cn-east: 100%, cn-west: 88%},
@@ -277,11 +300,13 @@ func cancellation(t testing.TB) *bill.Document {
 }
 
 func samples(t testing.TB) map[string]*bill.Document {
+	advance, closed := prepaid(t)
 	return map[string]*bill.Document{
 		"normal": normal(t), "minimum": minimums(t), "two-prices": twoPrices(t), "correction": correction(t), "unbilled": unbilled(t),
 		"empty": empty(t), "preview": preview(t), "hostile": hostile(t), "jpy": yen(t), "kwd": dinar(t), "down": down(t), "windows": windows(t), "cancellation": cancellation(t),
 		"charges": charges(t), "charges-preview": chargesPreview(t), "charges-correction": chargesCorrection(t), "items": items(t), "committed": committed(t),
 		"capped": capped(t), "limit-ahead": limitAhead(t),
+		"advance": advance, "advance-closed": closed,
 	}
 }
 

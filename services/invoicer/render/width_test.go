@@ -66,7 +66,7 @@ func quantity(t *rapid.T) bill.Quantity {
 
 func document(t *rapid.T) *bill.Document {
 	d := &bill.Document{
-		Kind:    rapid.SampledFrom([]string{bill.KindInvoice, bill.KindCorrection, bill.KindCancellation, bill.KindPreview}).Draw(t, "kind"),
+		Kind:    rapid.SampledFrom([]string{bill.KindInvoice, bill.KindAdvance, bill.KindCorrection, bill.KindCancellation, bill.KindPreview}).Draw(t, "kind"),
 		Invoice: name(t), Customer: name(t), Contract: name(t), Currency: rapid.SampledFrom([]string{"CNY", "JPY", "KWD"}).Draw(t, "currency"),
 		Timezone: name(t), Rounding: rapid.SampledFrom([]string{"half_away_from_zero", "half_even", "up", "down"}).Draw(t, "rounding"),
 		Period:  bill.DocumentPeriod{From: "2026-02-01T00:00:00+08:00", To: rapid.SampledFrom([]string{"2026-03-01T00:00:00+09:30", "\x1b"}).Draw(t, "to")},

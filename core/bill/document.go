@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
 )
@@ -110,10 +111,12 @@ type ItemCount struct {
 type DocumentRow struct {
 	Kind            meter.Kind `json:"kind"`
 	MilliGPUSeconds int64      `json:"milli_gpu_seconds"`
-	Steps           []string   `json:"steps"`          // on_demand 36.00/gpu-hour, region cn-west 88% ...
-	PerGPUHour      string     `json:"per_gpu_hour"`   // the unit price they give
-	Exact           string     `json:"exact"`          // quantity x price before rounding, cut with … when it does not end
-	ExactFraction   string     `json:"exact_fraction"` // the same as a fraction, always exact
+	Steps           []string   `json:"steps"`                    // on_demand 36.00/gpu-hour, region cn-west 88% ...
+	PerGPUHour      string     `json:"per_gpu_hour"`             // the unit price they give
+	SliceMilli      int64      `json:"slice_milli,omitempty"`    // share of the slice, where a price is per slice
+	PerSliceHour    string     `json:"per_slice_hour,omitempty"` // the unit price of such a slice
+	Exact           string     `json:"exact"`                    // quantity x price before rounding, cut with … when it does not end
+	ExactFraction   string     `json:"exact_fraction"`           // the same as a fraction, always exact
 }
 
 // UnbilledLine is time that was leased and is not billed, with the reason beside it.
@@ -313,6 +316,10 @@ func (r Row) document() DocumentRow {
 	row := DocumentRow{
 		Kind: r.Kind, MilliGPUSeconds: r.Quantity, Steps: []string{},
 		PerGPUHour: money.DecimalText(perHour, 2, 12), Exact: money.DecimalText(r.Exact, 2, 12), ExactFraction: r.Exact.RatString(),
+	}
+	if slice := r.of.SliceMilli; slice > 0 {
+		row.SliceMilli = slice
+		row.PerSliceHour = money.DecimalText(perHour.Mul(perHour, big.NewRat(slice, fact.WholeShareMilli)), 2, 12)
 	}
 	for _, step := range r.Price.Steps {
 		row.Steps = append(row.Steps, step.String())

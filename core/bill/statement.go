@@ -267,6 +267,9 @@ func (l *Line) row(rows map[string]int, k meter.ChargeKey, unit price.UnitPrice,
 // rowName tells the rows of a line apart, before tiers and bundles scale their prices.
 func rowName(k meter.ChargeKey, unit price.UnitPrice, apart bool) string {
 	name := string(k.Kind) + " " + unit.String()
+	if k.SliceMilli > 0 {
+		name += fmt.Sprint(" slice ", k.SliceMilli)
+	}
 	if apart {
 		name += fmt.Sprint(" version ", k.Version)
 	}

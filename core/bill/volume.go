@@ -98,7 +98,7 @@ func (c *pricing) tier(r *Row, used volumes) error {
 	average := table.Average(quantity)
 	hours := money.DecimalText(quantity, 0, 12) + " gpu-hours"
 	if !table.Absolute() {
-		r.scale("volume", hours+" "+factorText(average), average)
+		r.scale("volume", hours+" "+price.FactorText(average), average)
 		return nil
 	}
 	unit, err := unitPrice(c.contracts, r.of, &price.Tiered{PerGPUHour: average, Text: c.averageText(table, quantity, average)})
@@ -113,15 +113,6 @@ func (r *Row) scale(name, text string, factor *big.Rat) {
 		PerMilliGPUSecond: new(big.Rat).Mul(r.Price.PerMilliGPUSecond, factor),
 		Steps:             append(steps, price.Applied{Name: name, Text: text, Factor: factor}),
 	}
-}
-
-// factorText is a percentage, with the exact fraction where its digits do not end: "98.333333333333…% (59/60)".
-func factorText(factor *big.Rat) string {
-	text := money.PercentText(factor)
-	if strings.Contains(text, "…") {
-		text += " (" + factor.RatString() + ")"
-	}
-	return text
 }
 
 // averageText shows the mean of absolute prices: "(1000 × 30.00 + 200 × 20.00) ÷ 1200 = 28.333333333333…/gpu-hour".

@@ -59,9 +59,6 @@ func refusesByName(t *testing.T, clause string) {
 	head := "contract: c\ncustomer: c\ncurrency: USD\ntimezone: UTC\nterm: {from: 2026-01-01, to: open}\n"
 	rates := "rates: [{sku: a, on_demand: 1/gpu-hour}]\n"
 	text := head + rates + clause + ": {}\n"
-	if clause == "slices" {
-		text = head + "rates: [{sku: a, on_demand: 1/gpu-hour, reserved: [{name: r, quantity: 1, price: 1/gpu-month, from: 2026-01-01, to: 2026-02-01, slices: true}]}]\n"
-	}
 	_, err := contract.Parse("c.yaml", []byte(text))
 	if err == nil || !strings.Contains(err.Error(), "not supported by this version") {
 		t.Errorf("%s is said to be missing: %v", clause, err)

@@ -119,6 +119,7 @@ func (r *Register) applyBook(f fact.Fact, b *fact.PriceBookPublished) []Changed 
 		return nil
 	}
 	r.books.versions[f.Seq] = book
+	r.perSlice = r.perSlice || slices.ContainsFunc(book.Rates, Rate.PerSlice)
 	list := append(slices.Clone(r.books.byName[b.Book]), bookVersion{f.Seq, b.Effective, book})
 	slices.SortFunc(list, func(x, y bookVersion) int { return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.seq, y.seq)) })
 	r.books.byName[b.Book] = list

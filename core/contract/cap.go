@@ -18,14 +18,14 @@ func (r *reader) limit(s section, rate *Rate) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 	default:
-		rate.Cap.Price, _ = read(r, n, field, "write 40.00/gpu-hour", ParsePrice)
+		rate.Cap.Price, _ = read(r, n, field, "write 40.00/gpu-hour", parseRatePrice)
 		return
 	}
 	f, ok := r.section(n, field, capFields(), nil)
 	if !ok {
 		return
 	}
-	rate.Cap.Price, _ = need(r, f, "price", "write 40.00/gpu-hour", ParsePrice)
+	rate.Cap.Price, _ = need(r, f, "price", "write 40.00/gpu-hour", parseRatePrice)
 	on := func(text string) (int, error) { return parseChoice(text, CapNames()) }
 	set(r, f, "on", "write final", on, func(v int) { rate.Cap.Final = v == 1 })
 }

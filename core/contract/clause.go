@@ -34,6 +34,7 @@ func rootClauses() []clause[Contract] {
 
 func rateClauses() []clause[Rate] {
 	return []clause[Rate]{
+		{"slice_of", (*reader).sliceOf},
 		{"region", (*reader).region},
 		{"service_tier", (*reader).serviceTier},
 		{"dedicated", (*reader).dedicated},

@@ -21,6 +21,7 @@ type Reservation struct {
 	Span     span.Span
 	Region   string // only leases there are covered; empty for anywhere
 	Advance  bool   // the fee of a period is paid when it begins; else when it closes
+	Slices   bool   // leases of the SKU's slices are covered too, by their share
 }
 
 // Forward is capacity of a SKU at a price agreed ahead: time that it covers costs that price, which takes no region, tier or
@@ -35,15 +36,12 @@ type Forward struct {
 }
 
 func reservationFields() []string {
-	return []string{"name", "quantity", "price", "from", "to", "region", "burst", "pay"}
+	return []string{"name", "quantity", "price", "from", "to", "region", "burst", "pay", "slices"}
 }
 
 func forwardFields() []string {
 	return []string{"name", "quantity", "price", "from", "to", "region", "take_or_pay"}
 }
-
-// unsupportedReservationFields would change the bill: slices are a SKU of their own.
-func unsupportedReservationFields() []string { return []string{"slices"} }
 
 // PayNames lists when a fee is paid as a contract writes it, the default first (design page 3b, Advance fees).
 func PayNames() []string { return []string{"arrears", "advance"} }
@@ -57,7 +55,7 @@ func (r *reader) pay(f section, advance *bool) {
 const remedyQuantity = "write how many GPUs, such as 8"
 
 func (r *reader) reserved(s section, rate *Rate) {
-	for _, f := range r.sections(s, "reserved", reservationFields(), unsupportedReservationFields()) {
+	for _, f := range r.sections(s, "reserved", reservationFields(), nil) {
 		var out Reservation
 		out.Name, _ = need(r, f, "name", "name it, such as base", parseName)
 		out.Quantity, _ = need(r, f, "quantity", remedyQuantity, parseGPUs)
@@ -67,6 +65,7 @@ func (r *reader) reserved(s section, rate *Rate) {
 		r.pay(f, &out.Advance)
 		out.Span = r.commitmentSpan(f, r.localMidnight)
 		r.ownName(f, *rate, out.Name)
+		r.coversSlices(f, rate.SKU, &out)
 		rate.Reserved = append(rate.Reserved, out)
 	}
 }

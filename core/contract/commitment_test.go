@@ -48,8 +48,8 @@ func TestCommitments(t *testing.T) {
 	rate := contract.Rate{
 		SKU: "h100", OnDemand: contract.Price{Amount: big.NewRat(35, 1), Unit: contract.GPUHour},
 		Reserved: []contract.Reservation{
-			{"late", 8, contract.Price{Amount: big.NewRat(500, 1), Unit: contract.GPUDay}, span.Span{From: march, To: second(t, "2026-06-30T16:00:00Z")}, "cn-east", true},
-			{"base", 64, contract.Price{Amount: big.NewRat(15120, 1), Unit: contract.GPUMonth}, c.Term, "", false},
+			{"late", 8, contract.Price{Amount: big.NewRat(500, 1), Unit: contract.GPUDay}, span.Span{From: march, To: second(t, "2026-06-30T16:00:00Z")}, "cn-east", true, false},
+			{"base", 64, contract.Price{Amount: big.NewRat(15120, 1), Unit: contract.GPUMonth}, c.Term, "", false, false},
 		},
 		Forward: []contract.Forward{{
 			Name: "forward", Quantity: 16, Price: contract.Price{Amount: big.NewRat(24, 1), Unit: contract.GPUHour},
@@ -68,7 +68,8 @@ func TestCommitments(t *testing.T) {
 func TestCommitmentRefusals(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
 		{"pay: arrears", "pay: later", `rates[0].reserved[1].pay: unknown value "later"; write one of arrears, advance`},
-		{"burst: on_demand", "slices: true", "`slices:` is not supported by this version"},
+		{"burst: on_demand", "slices: yes", "neither true nor false; write true"},
+		{"burst: on_demand", "slices: true", "slices: no rate is a slice of \"h100\"; write slice_of: h100 in the rate of a slice, or remove it"},
 		{"burst: on_demand", "burst: refuse", "is not supported by this version; write on_demand"},
 		{"overrun: on_demand", "overrun: stop", "is not supported by this version; write on_demand"},
 		{"early_end: none", "early_end: prorata", "packages[0].early_end: prorata is not supported by this version; write none"},

@@ -91,7 +91,8 @@ func common(list, other []Provision, clause string) []string {
 // Unamendable names what an amendment that turns one contract into the other must not change, "" for nothing: what would move the
 // edges of billing periods, or the meaning of readings. Register refuses it as UnsupportedAmendment.
 func Unamendable(signed, amended *Contract) string {
-	return cmp.Or(unsupportedChange(signed, amended), meterChange([]Version{{Contract: signed}}, amended))
+	before := []Version{{Contract: signed}}
+	return cmp.Or(unsupportedChange(signed, amended), meterChange(before, amended), sliceChange(before, amended))
 }
 
 // statedIn is the fields that a document states, by their paths: billing.cycle, rates[0].spot.lock.

@@ -53,7 +53,8 @@ type Billing struct {
 // a refusal, never 1.
 type Rate struct {
 	SKU         string
-	OnDemand    Price // Amount is nil when it is not stated: then the price book's holds, or the SKU is sold as spot only
+	SliceOf     string // the SKU of which it is a slice: a reservation of that one may cover it by share; "" for none
+	OnDemand    Price  // Amount is nil when it is not stated: then the price book's holds, or the SKU is sold as spot only
 	Region      map[string]*big.Rat
 	ServiceTier map[string]*big.Rat
 	Dedicated   *big.Rat
@@ -61,13 +62,15 @@ type Rate struct {
 	Forward     []Forward     // in the order of the document
 	Spot        *Spot         // nil: not sold as spot
 	Cap         *Cap          // nil: no limit
-	Volume      *Volume       // nil: no tiers
+	Volume      *Volume       // tiers by GPU-hours of a period; nil: none
+	AtOnce      *Volume       // tiers by GPUs held at once; nil: none, as where there is a Volume
 }
 
-// Price is an exact amount of the contract's currency per unit of one whole GPU.
+// Price is an exact amount of the contract's currency per unit of one whole GPU, or of one slice whatever its share.
 type Price struct {
-	Amount *big.Rat
-	Unit   Unit
+	Amount   *big.Rat
+	Unit     Unit
+	PerSlice bool
 }
 
 // Period is the billing period that holds t, which must lie in the term.

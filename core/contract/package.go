@@ -69,6 +69,7 @@ func (r *reader) packages(s section, c *Contract) {
 		if !ok && out.SKU != "" {
 			r.failf(f.values["sku"], join(f.field, "sku"), "add a rate for it", "no rate has the SKU %q", out.SKU)
 		}
+		rate.Reserved = c.reservedFor(out.SKU)
 		r.ownName(f, rate, out.Name)
 		c.Packages = append(c.Packages, out)
 	}

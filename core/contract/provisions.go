@@ -109,6 +109,7 @@ func choice(names []string, second bool) string {
 func (p *provisions) rate(path string, r *Rate) {
 	currency := p.contract.Currency
 	p.about("rates", r.SKU)
+	p.given("slice_of", r.SliceOf)
 	switch {
 	case r.OnDemand.Amount != nil:
 		p.say("on_demand", r.OnDemand.Text(currency))
@@ -134,23 +135,33 @@ func (p *provisions) rate(path string, r *Rate) {
 		p.may("spot lock", s.Lock.String(), path+".spot.lock")
 		p.may("spot reclaimed_free_within", DurationText(s.ReclaimedFreeSeconds), path+".spot.reclaimed_free_within")
 	}
-	if v := r.Volume; v != nil {
-		p.tiers("volume", path+".volume", &v.Tiers, func(price *big.Rat) string { return Price{price, GPUHour}.Text(currency) })
-		var counted []string
-		for _, x := range []struct {
-			on   bool
-			name string
-		}{{v.Covered, "covered"}, {v.Spot, "spot"}} {
-			if x.on {
-				counted = append(counted, x.name)
-			}
-		}
-		p.given("volume count", strings.Join(counted, ", "))
+	if r.Volume != nil {
+		p.volume(r.Volume, 0)
+		p.may("volume flat", choice(flatNames(), r.Volume.FlatAlways), path+".volume.flat")
+	}
+	if r.AtOnce != nil {
+		p.volume(r.AtOnce, 1)
 	}
 }
 
+// volume adds the tiers of a SKU, by what they count.
+func (p *provisions) volume(v *Volume, by int) {
+	p.say("volume by", VolumeByNames()[by])
+	p.tiers("volume", &v.Tiers, func(price *big.Rat) string { return Price{Amount: price, Unit: GPUHour}.Text(p.contract.Currency) })
+	var counted []string
+	for _, x := range []struct {
+		on   bool
+		name string
+	}{{v.Covered, "covered"}, {v.Spot, "spot"}} {
+		if x.on {
+			counted = append(counted, x.name)
+		}
+	}
+	p.given("volume count", strings.Join(counted, ", "))
+}
+
 // tiers adds a table, a provision for each tier.
-func (p *provisions) tiers(name, path string, t *Tiers, price func(*big.Rat) string) {
+func (p *provisions) tiers(name string, t *Tiers, price func(*big.Rat) string) {
 	p.say(name, choice(methods(), !t.Graduated))
 	for _, tier := range t.List {
 		var text string
@@ -164,7 +175,6 @@ func (p *provisions) tiers(name, path string, t *Tiers, price func(*big.Rat) str
 		}
 		p.say(name+" "+tier.Interval(), text)
 	}
-	p.may(name+" flat", choice(flatNames(), t.FlatAlways), path+".flat")
 }
 
 // amount writes an amount with the currency's digits at least.
@@ -182,6 +192,7 @@ func (p *provisions) capacity() {
 			p.say("price", x.Price.Text(c.Currency))
 			p.within(x.Span, x.Region)
 			p.may("pay", choice([]string{"in arrears", "in advance"}, x.Advance), fmt.Sprintf("rates[%d].reserved[%d].pay", i, k))
+			p.may("slices", fmt.Sprint(x.Slices), fmt.Sprintf("rates[%d].reserved[%d].slices", i, k))
 		}
 		for k, x := range r.Forward {
 			p.about("forward", r.SKU+" "+x.Name)
@@ -256,7 +267,8 @@ func (p *provisions) meters() {
 			p.may("round", choice(roundNames(), m.RoundDown), path+".round")
 		}
 		if m.Tiers != nil {
-			p.tiers("tiers", path, m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
+			p.tiers("tiers", m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
+			p.may("tiers flat", choice(flatNames(), m.Tiers.FlatAlways), path+".flat")
 		}
 		p.may("aggregate", m.Aggregate.String(), path+".aggregate")
 		if m.Aggregate == Sum {

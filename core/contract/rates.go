@@ -36,6 +36,10 @@ func (r *reader) rates(n ast.Node, may []clause[Rate]) []Rate {
 		}
 		out = append(out, rate)
 	}
+	for _, check := range r.later {
+		check(out)
+	}
+	r.later = nil
 	return out
 }
 
@@ -50,7 +54,7 @@ func (r *reader) rate(s section, may []clause[Rate]) Rate {
 	var rate Rate
 	rate.SKU, _ = need(r, s, "sku", "name the SKU, such as h100-80g", parseName)
 	if s.values["on_demand"] != nil || s.values["spot"] == nil && r.contract.PriceBook == "" {
-		rate.OnDemand, _ = need(r, s, "on_demand", "write 35.00/gpu-hour", ParsePrice)
+		rate.OnDemand, _ = need(r, s, "on_demand", "write 35.00/gpu-hour", parseRatePrice)
 	}
 	clauses(r, s, may, &rate)
 	return rate
@@ -112,6 +116,15 @@ const (
 
 // ParsePrice reads "35.00/gpu-hour": an exact amount that is not negative, and its unit, which has no default.
 func ParsePrice(text string) (Price, error) {
+	p, err := parseRatePrice(text)
+	if err == nil && p.PerSlice {
+		return Price{}, fmt.Errorf("price %.60q is per slice, which only `on_demand:` and `cap:` of a rate can be; write it per %s", text, p.Unit)
+	}
+	return p, err
+}
+
+// parseRatePrice reads a price per GPU, or "0.55/slice-hour", one per slice.
+func parseRatePrice(text string) (Price, error) {
 	number, unitName, found := strings.Cut(text, "/")
 	amount, err := money.ParseDecimal(number)
 	switch {
@@ -127,8 +140,8 @@ func ParsePrice(text string) (Price, error) {
 		return Price{}, fmt.Errorf("unit is missing; write %s/gpu-hour", text)
 	}
 	for i, name := range UnitNames() {
-		if name == unitName {
-			return Price{Amount: amount, Unit: GPUSecond + Unit(i)}, nil
+		if name == unitName || sliceName(name) == unitName {
+			return Price{Amount: amount, Unit: GPUSecond + Unit(i), PerSlice: name != unitName}, nil
 		}
 	}
 	meant := "gpu-hour"
@@ -140,5 +153,9 @@ func ParsePrice(text string) (Price, error) {
 
 // Text is the price with at least the currency's digits: "36.00/gpu-hour". Prices are finite decimals, so it is exact.
 func (p Price) Text(currency money.Currency) string {
-	return money.DecimalText(p.Amount, currency.Digits(), money.MaxDigits) + "/" + p.Unit.String()
+	unit := p.Unit.String()
+	if p.PerSlice {
+		unit = sliceName(unit)
+	}
+	return money.DecimalText(p.Amount, currency.Digits(), money.MaxDigits) + "/" + unit
 }

@@ -17,6 +17,7 @@ type reader struct {
 	file     string
 	contract *Contract // what is read so far: currency, zone, term and billing stand before rates, rates before other clauses
 	errs     Errors
+	later    []func([]Rate) // checks that wait until all rates are read
 }
 
 func (r *reader) fail(at *token.Token, field, message, remedy string) {

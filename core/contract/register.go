@@ -59,6 +59,10 @@ type Register struct {
 	readings   map[string]*readings  // by contract
 	purchases  map[string][]Purchase // by contract, in order of position
 	supplied   map[supplied]bool
+	counted    map[supplied]bool
+	whole      map[supplied]string   // by slice
+	slices     map[supplied][]string // by whole GPU, in order
+	perSlice   bool
 	last       uint64 // position of the last fact
 	lookback   span.Second
 }
@@ -68,7 +72,7 @@ func NewRegister() *Register {
 	return &Register{
 		agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{},
 		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{},
-		supplied: map[supplied]bool{},
+		supplied: map[supplied]bool{}, counted: map[supplied]bool{}, whole: map[supplied]string{}, slices: map[supplied][]string{},
 	}
 }
 
@@ -188,7 +192,8 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 		a.problem(s.Fact, a.customer, BadContract, s.err.Error(), b.Effective)
 		return
 	}
-	if what := cmp.Or(unsupportedChange(a.versions[0].Contract, s.contract), meterChange(a.versions, s.contract), addonChange(a.versions, s.contract)); what != "" {
+	if what := cmp.Or(unsupportedChange(a.versions[0].Contract, s.contract), meterChange(a.versions, s.contract), addonChange(a.versions, s.contract),
+		sliceChange(a.versions, s.contract)); what != "" {
 		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
 		return
 	}

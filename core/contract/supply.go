@@ -39,48 +39,68 @@ func (r *Register) Pieces(id string, s span.Span) []Piece {
 // Supply is capacity that covers leases of one SKU under one contract for a time.
 type Supply struct {
 	Name   string // of the reservation, forward or package
+	SKU    string
+	Slices []string // SKUs of slices that are covered too, by their share
 	Milli  int64
 	Region string // only leases there are covered; empty for anywhere
 	Span   span.Span
 	Priced bool // of a forward: what it covers has a price
 }
 
-// Supplies lists what covers a contract's leases of a SKU within s. At every instant the order is the one in which it is used
-// (design page 3b, Reserved, forward, packages): reservations by when they begin, then as they stand in the file, forwards alike,
-// packages by purchase.
+// Covers tells whether the supply covers leases of a SKU in a region.
+func (s *Supply) Covers(sku, region string) bool {
+	return (s.Region == "" || s.Region == region) && (s.SKU == sku || slices.Contains(s.Slices, sku))
+}
+
+// Supplies lists what covers a contract's leases of a SKU within s, and of those that compete with them, see Pool. At every instant the
+// order is the one in which it is used (design page 3b, Reserved, forward, packages): reservations by when they begin, then as they
+// stand in the file, forwards alike, packages by purchase.
 func (r *Register) Supplies(id, sku string, s span.Span) []Supply {
 	var out []Supply
-	add := func(name string, gpus int64, region string, in span.Span, priced bool) {
-		if in = in.Intersect(s); !in.Empty() {
-			out = append(out, Supply{name, gpus * fact.WholeShareMilli, region, in, priced})
+	add := func(x Supply, in span.Span) {
+		if x.Span = x.Span.Intersect(in).Intersect(s); !x.Span.Empty() {
+			out = append(out, x)
 		}
 	}
+	pool := r.Pool(id, sku)
 	for _, p := range r.Pieces(id, s) {
-		rate, _ := p.Contract.Rate(sku)
-		reserved, forward := slices.Clone(rate.Reserved), slices.Clone(rate.Forward)
-		slices.SortStableFunc(reserved, func(a, b Reservation) int { return cmp.Compare(a.Span.From, b.Span.From) })
-		slices.SortStableFunc(forward, func(a, b Forward) int { return cmp.Compare(a.Span.From, b.Span.From) })
-		for _, x := range reserved {
-			add(x.Name, x.Quantity, x.Region, x.Span.Intersect(p.Span), false)
+		var reserved, forward []Supply
+		for _, rate := range p.Contract.Rates {
+			if !slices.Contains(pool, rate.SKU) {
+				continue
+			}
+			for _, x := range rate.Reserved {
+				own := Supply{Name: x.Name, SKU: rate.SKU, Milli: x.Quantity * fact.WholeShareMilli, Region: x.Region, Span: x.Span}
+				if x.Slices {
+					own.Slices = p.Contract.slicesOf(rate.SKU)
+				}
+				reserved = append(reserved, own)
+			}
+			for _, x := range rate.Forward {
+				forward = append(forward, Supply{Name: x.Name, SKU: rate.SKU, Milli: x.Quantity * fact.WholeShareMilli, Region: x.Region, Span: x.Span, Priced: true})
+			}
 		}
-		for _, x := range forward {
-			add(x.Name, x.Quantity, x.Region, x.Span.Intersect(p.Span), true)
+		byBeginning := func(a, b Supply) int { return cmp.Compare(a.Span.From, b.Span.From) }
+		slices.SortStableFunc(reserved, byBeginning)
+		slices.SortStableFunc(forward, byBeginning)
+		for _, x := range slices.Concat(reserved, forward) {
+			add(x, p.Span)
 		}
 	}
 	var bought []Purchase
 	for _, p := range r.purchases[id] {
-		if p.Reason == "" && p.Sold.SKU == sku && p.Runs.Overlaps(s) {
+		if p.Reason == "" && slices.Contains(pool, p.Sold.SKU) && p.Runs.Overlaps(s) {
 			bought = append(bought, p)
 		}
 	}
 	slices.SortStableFunc(bought, func(a, b Purchase) int { return cmp.Compare(a.At, b.At) })
 	for _, p := range bought {
-		add(p.Sold.Name, p.Sold.Quantity*p.Count, p.Sold.Region, p.Runs, false)
+		add(Supply{Name: p.Sold.Name, SKU: p.Sold.SKU, Milli: p.Sold.Quantity * p.Count * fact.WholeShareMilli, Region: p.Sold.Region, Span: p.Runs}, s)
 	}
 	return out
 }
 
-// supplied names a SKU that some version of a contract has commitments for.
+// supplied names a SKU that some version of a contract has commitments for, or tiers by GPUs held at once.
 type supplied struct{ contract, sku string }
 
 // clashingName is a name that one version has for a forward and another for a package or reservation of the SKU: a package that was
@@ -102,16 +122,20 @@ func clashingName(versions []Version, c *Contract) string {
 
 // covers tells whether a package or reservation of a SKU has a name.
 func (c *Contract) covers(sku, name string) bool {
-	rate, _ := c.Rate(sku)
-	return slices.ContainsFunc(rate.Reserved, func(r Reservation) bool { return r.Name == name }) ||
+	return slices.ContainsFunc(c.reservedFor(sku), func(r Reservation) bool { return r.Name == name }) ||
 		slices.ContainsFunc(c.Packages, func(p Package) bool { return p.SKU == sku && p.Name == name })
 }
 
-// noteSupplies remembers what a version can cover.
+// noteSupplies remembers what a version can cover, and what it counts at once.
 func (r *Register) noteSupplies(c *Contract) {
+	r.notePool(c)
 	for _, rate := range c.Rates {
-		if len(rate.Reserved)+len(rate.Forward) > 0 {
+		if len(c.reservedFor(rate.SKU))+len(rate.Forward) > 0 {
 			r.supplied[supplied{c.ID, rate.SKU}] = true
+		}
+		r.perSlice = r.perSlice || rate.PerSlice()
+		if rate.AtOnce != nil {
+			r.counted[supplied{c.ID, rate.SKU}] = true
 		}
 	}
 	for _, p := range c.Packages {
@@ -124,17 +148,30 @@ func (r *Register) Supplied(id, sku string) bool { return r.supplied[supplied{id
 
 // Suppliers appends to dst the contracts whose commitments may cover a lease: the one it names, or any of the customer's.
 func (r *Register) Suppliers(dst []string, named, customer, sku string) []string {
-	if len(r.supplied) == 0 {
+	return r.among(dst, r.supplied, named, customer, sku)
+}
+
+// Counts tells whether some version of a contract has tiers by the GPUs of a SKU that are held at once.
+func (r *Register) Counts(id, sku string) bool { return r.counted[supplied{id, sku}] }
+
+// Counting appends to dst the contracts that may price a lease by the GPUs held at once: the one it names, or any of the customer's.
+func (r *Register) Counting(dst []string, named, customer, sku string) []string {
+	return r.among(dst, r.counted, named, customer, sku)
+}
+
+// among appends to dst the contracts of a lease that are in a set with its SKU.
+func (r *Register) among(dst []string, set map[supplied]bool, named, customer, sku string) []string {
+	if len(set) == 0 {
 		return dst
 	}
 	if named != "" {
-		if r.Supplied(named, sku) {
+		if set[supplied{named, sku}] {
 			dst = append(dst, named)
 		}
 		return dst
 	}
 	for _, a := range r.customers[customer] {
-		if r.Supplied(a.id, sku) {
+		if set[supplied{a.id, sku}] {
 			dst = append(dst, a.id)
 		}
 	}

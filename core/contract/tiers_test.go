@@ -122,8 +122,10 @@ func TestFlatFeeOfAnUnusedTable(t *testing.T) {
 
 func TestVolumeErrors(t *testing.T) {
 	for _, c := range []struct{ volume, want string }{
-		{"{by: gpus, method: graduated, tiers: [{price: 1%}]}", "rates[0].volume.by: tiers by GPUs held at once are not supported by this version; write gpu-hours"},
-		{"{by: hours, method: graduated, tiers: [{price: 1%}]}", `unknown value "hours"; write gpu-hours`},
+		{"{by: hours, method: graduated, tiers: [{price: 1%}]}", `unknown value "hours"; write one of gpu-hours, gpus`},
+		{"{by: gpus, per: period, method: graduated, tiers: [{price: 1%}]}", "rates[0].volume.per: tiers by GPUs held at once price each second by itself, and `per:` speaks of a period; remove it, or write by: gpu-hours"},
+		{"{by: gpus, method: graduated, tiers: [{price: 1%}], flat: used}", "rates[0].volume.flat: tiers by GPUs held at once price each second by itself, and `flat:` speaks of a period"},
+		{"{by: gpus, method: graduated, tiers: [{upto: 8, price: 1%}, {price: 2%, flat: 3}]}", "rates[0].volume.tiers[1].flat: tiers by GPUs held at once price each second by itself, and a flat fee belongs to a period"},
 		{"{by: gpu-hours, per: year, method: graduated, tiers: [{price: 1%}]}", `unknown value "year"; write period`},
 		{"{by: gpu-hours, tiers: [{price: 1%}]}", "`method:` is missing; write graduated"},
 		{"{by: gpu-hours, method: graduated}", "`tiers:` is missing"},
@@ -195,6 +197,34 @@ func TestTiersAreTheSumOfTheirUnits(t *testing.T) {
 		v := tiers(t, text)
 		if got := cost(&v.Tiers, big.NewRat(quantity, 1)); got.Cmp(big.NewRat(want, 1)) != 0 {
 			rt.Fatalf("%s at %d: %s, want %d", text, quantity, got.RatString(), want)
+		}
+	})
+}
+
+// TestDecidingIsPricedAlike: the number that stands for others is at most each of them, prices as they do and stands for itself; by
+// volume a tier has one.
+func TestDecidingIsPricedAlike(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		method := rapid.SampledFrom([]string{"graduated", "volume"}).Draw(rt, "method")
+		text, bounds, _ := drawTable(rt, method)
+		text = strings.Replace(text, "gpu-hours, flat: always", "gpus", 1)
+		c, err := contract.Parse("c1.yaml", []byte(rated(text)))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		v := c.Rates[0].AtOnce
+		deciding := map[int64]bool{}
+		for range 50 {
+			milli := rapid.Int64Range(0, 150_000).Draw(rt, "milli")
+			d := v.Deciding(milli)
+			deciding[d] = true
+			same := v.Average(big.NewRat(max(milli, 1), 1000)).Cmp(v.Average(big.NewRat(d, 1000))) == 0
+			if d < 1 || d > max(milli, 1) || !same || v.Deciding(d) != d {
+				rt.Fatalf("%s: %d stands for %d", text, d, milli)
+			}
+		}
+		if method == "volume" && len(deciding) > len(bounds)+1 {
+			rt.Fatalf("%s: %v", text, deciding)
 		}
 	})
 }

@@ -1,15 +1,15 @@
 package contract
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
 
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Volume prices on-demand time by how much of a SKU a billing period holds (design page 3b, Volume tiers). Its tiers are in
-// GPU-hours; on-demand time, burst and top-ups count. An absolute price is per GPU-hour and replaces the SKU's own.
+// Volume prices on-demand time by how much of a SKU is used (design page 3b, Volume tiers): how many GPU-hours a billing period
+// holds, of which on-demand time, burst and top-ups count, or how many GPUs are held in the same second, of which on-demand time and
+// burst count. An absolute price is per GPU-hour and replaces the SKU's own.
 type Volume struct {
 	Tiers
 	Covered bool // time that a reservation, forward or package covers counts too; its own price stays
@@ -18,13 +18,16 @@ type Volume struct {
 
 func volumeFields() []string { return []string{"by", "per", "method", "tiers", "count", "flat"} }
 
+// VolumeByNames lists what the tiers of a volume can count, as a contract writes it.
+func VolumeByNames() []string { return []string{"gpu-hours", "gpus"} }
+
 func (r *reader) volume(s section, rate *Rate) {
 	v, ok := r.section(s.values["volume"], join(s.field, "volume"), volumeFields(), nil)
 	if !ok {
 		return
 	}
 	out := &Volume{}
-	need(r, v, "by", "write gpu-hours", parseVolumeBy)
+	by := r.method(v, "by", VolumeByNames())
 	set(r, v, "per", "write period", parseVolumePer, func(struct{}) {})
 	out.Graduated = r.method(v, "method", methods()) == 0
 	r.tiers(v, &out.Tiers, parseTierPrice)
@@ -37,21 +40,31 @@ func (r *reader) volume(s section, rate *Rate) {
 		r.failf(s.values["cap"], join(s.field, "cap"), "state lower tier prices, or cap the final price: {price: ..., on: final}",
 			"a cap on the list price has nothing to limit where the tiers state prices")
 	}
+	if VolumeByNames()[by] == "gpus" {
+		r.everySecond(v, out.List)
+		rate.AtOnce = out
+		return
+	}
 	rate.Volume = out
 }
 
-func volumeCounts() []string { return []string{"covered", "spot"} }
-
-func parseVolumeBy(text string) (struct{}, error) {
-	switch text {
-	case "gpu-hours":
-		return struct{}{}, nil
-	case "gpus":
-		return struct{}{}, errors.New("tiers by GPUs held at once are not supported by this version; write gpu-hours")
-	default:
-		return struct{}{}, fmt.Errorf("unknown value %.40q; write gpu-hours", text)
+// everySecond refuses what belongs to a period: tiers by GPUs begin anew in every second.
+func (r *reader) everySecond(v section, tiers []Tier) {
+	const why = "tiers by GPUs held at once price each second by itself"
+	for _, key := range []string{"per", "flat"} {
+		if n, stated := v.values[key]; stated {
+			r.failf(n, join(v.field, key), "remove it, or write by: gpu-hours", "%s, and `%s:` speaks of a period", why, key)
+		}
+	}
+	list, _ := v.values["tiers"].(*ast.SequenceNode)
+	for i, tier := range tiers {
+		if tier.Flat != nil {
+			r.failf(list.Values[i], fmt.Sprintf("%s.tiers[%d].flat", v.field, i), "remove it, or write by: gpu-hours", "%s, and a flat fee belongs to a period", why)
+		}
 	}
 }
+
+func volumeCounts() []string { return []string{"covered", "spot"} }
 
 func parseVolumePer(text string) (struct{}, error) {
 	if text != "period" {
@@ -67,9 +80,21 @@ func parseTierPrice(text string) (*big.Rat, error) {
 		return nil, err
 	}
 	if p.Unit != GPUHour {
-		return nil, fmt.Errorf("the tiers count GPU-hours, %.60q is per %s; write a price per gpu-hour or a percentage", text, p.Unit)
+		return nil, fmt.Errorf("%.60q is per %s; write a price per gpu-hour or a percentage", text, p.Unit)
 	}
 	return p.Amount, nil
+}
+
+// Deciding is the number of milli-GPUs that stands for all that are priced like the given one: the fewest that reach its tier where
+// the tier has one price, else the number itself. Of none it is the first tier.
+func (t *Tiers) Deciding(milli int64) int64 {
+	milli = max(milli, 1)
+	parts := t.Parts(big.NewRat(milli, 1000))
+	if len(parts) > 1 {
+		return milli
+	}
+	above := new(big.Rat).Mul(parts[0].Above, big.NewRat(1000, 1))
+	return new(big.Int).Quo(above.Num(), above.Denom()).Int64() + 1
 }
 
 // names reads an optional list of words from a closed list.

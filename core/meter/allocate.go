@@ -29,20 +29,21 @@ func (c *classifier) allocate(of allocationOf) *allocation {
 	}
 	changes := c.demands(of)
 	a := &allocation{demand: map[occupancy.Tranche]demand{}}
-	regions := map[string]int{}
+	kinds := map[kind]int{}
 	for _, tr := range inOrder(changes) {
-		region := tr.Lease.Started.Region
-		if _, ok := regions[region]; !ok {
-			regions[region] = len(regions)
+		of := kind{tr.Lease.Started.SKU, tr.Lease.Started.Region}
+		if _, ok := kinds[of]; !ok {
+			kinds[of] = len(kinds)
 		}
-		a.demand[tr] = demand{len(a.demand), regions[region]}
+		a.demand[tr] = demand{len(a.demand), kinds[of]}
 	}
-	q := queue{regions: regions, milli: make([]int64, len(a.demand)), region: make([]int, len(a.demand)), trees: make([]tree, len(regions))}
-	for i := range q.trees {
+	q := queue{kinds: make([]kind, len(kinds)), milli: make([]int64, len(a.demand)), kind: make([]int, len(a.demand)), trees: make([]tree, len(kinds))}
+	for of, i := range kinds {
+		q.kinds[i] = of
 		q.trees[i] = make(tree, len(a.demand)+1)
 	}
 	for _, d := range a.demand {
-		q.region[d.order] = d.region
+		q.kind[d.order] = d.kind
 	}
 	slices.SortFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
 	next := 0
@@ -63,18 +64,21 @@ func (c *classifier) allocate(of allocationOf) *allocation {
 	return a
 }
 
-// demands lists what the on-demand leases of a contract and SKU ask for: what their units grant them and has a price.
+// demands lists what the on-demand leases of a contract and SKU, and of its slices, ask for: what their units grant them and has a
+// price.
 func (c *classifier) demands(of allocationOf) []change {
 	bare := *c // its own scratch, and no supply
-	bare.allocations, bare.tranches, bare.edges, bare.held = nil, nil, nil, nil
+	bare.allocations, bare.crowds, bare.tranches, bare.edges, bare.held = nil, nil, nil, nil, nil
 	var out []change
 	units := map[occupancy.Unit]bool{}
-	for _, l := range c.book.Holders(occupancy.Group{Customer: c.contracts.Customer(of.contract), SKU: of.sku}, of.within) {
-		for i := range l.Tranches {
-			u := l.Tranches[i].Unit
-			if l.Tranches[i].Span.Overlaps(of.within) && !units[u] {
-				units[u] = true
-				out = bare.unitDemands(out, u, of)
+	for _, sku := range c.contracts.Pool(of.contract, of.sku) {
+		for _, l := range c.book.Holders(occupancy.Group{Customer: c.contracts.Customer(of.contract), SKU: sku}, of.within) {
+			for i := range l.Tranches {
+				u := l.Tranches[i].Unit
+				if l.Tranches[i].Span.Overlaps(of.within) && !units[u] {
+					units[u] = true
+					out = bare.unitDemands(out, u, of)
+				}
 			}
 		}
 	}
@@ -113,7 +117,7 @@ func (c *classifier) unitDemands(dst []change, u occupancy.Unit, of allocationOf
 
 // draws tells whether a lease's time at an instant may be covered by a contract's commitments for a SKU.
 func (c *classifier) draws(l *occupancy.Lease, at span.Second, of allocationOf) bool {
-	if l.Started.SKU != of.sku || l.Started.PricingMode != price.OnDemand {
+	if c.contracts.Whole(of.contract, l.Started.SKU) != of.sku || l.Started.PricingMode != price.OnDemand {
 		return false
 	}
 	key := c.keyAt(l, at, at)
@@ -173,29 +177,37 @@ func (a *allocation) settle() {
 	}
 }
 
-// queue is the demand at an instant: what each tranche asks for, in order, and sums of it by region.
+// queue is the demand at an instant: what each tranche asks for, in order, and sums of it by kind.
 type queue struct {
-	regions map[string]int
-	milli   []int64
-	region  []int
-	trees   []tree
+	kinds []kind
+	milli []int64
+	kind  []int
+	trees []tree
+	draws []int // scratch
 }
 
 func (q *queue) set(order int, milli int64) {
-	q.trees[q.region[order]].add(order, milli-q.milli[order])
+	q.trees[q.kind[order]].add(order, milli-q.milli[order])
 	q.milli[order] = milli
 }
 
-// share gives the supplies out and marks how far each reaches in every region. In a region they take one behind the other, so what
-// is taken there is always all that stands before a mark.
+// share gives the supplies out and marks how far each reaches in every kind. What covers a kind takes one behind the other, so what is
+// taken of it is always all that stands before a mark.
 func (q *queue) share(supplies []*contract.Supply) [][]mark {
 	marks := make([][]mark, len(q.trees))
 	taken := make([]int64, len(q.trees))
 	for _, s := range supplies {
-		if r, ok := q.regions[s.Region]; ok && s.Region != "" {
+		q.draws = q.draws[:0]
+		for r, of := range q.kinds {
+			if s.Covers(of.sku, of.region) {
+				q.draws = append(q.draws, r)
+			}
+		}
+		if len(q.draws) == 1 {
+			r := q.draws[0]
 			taken[r] = min(taken[r]+s.Milli, q.trees[r].before(len(q.milli)))
-		} else if s.Region == "" {
-			q.anywhere(taken, s.Milli)
+		} else {
+			q.among(taken, s.Milli)
 		}
 		for r := range q.trees {
 			marks[r] = append(marks[r], q.trees[r].mark(taken[r]))
@@ -204,21 +216,21 @@ func (q *queue) share(supplies []*contract.Supply) [][]mark {
 	return marks
 }
 
-// anywhere takes so many milli in the order of demand from what is left in all regions.
-func (q *queue) anywhere(taken []int64, milli int64) {
+// among takes so many milli in the order of demand from what is left of all kinds that draw.
+func (q *queue) among(taken []int64, milli int64) {
 	left := func(before int) (sum int64) {
-		for r := range q.trees {
+		for _, r := range q.draws {
 			sum += max(0, q.trees[r].before(before)-taken[r])
 		}
 		return sum
 	}
 	end := sort.Search(len(q.milli), func(i int) bool { return left(i+1) > milli })
 	rest := milli - left(end)
-	for r := range q.trees {
+	for _, r := range q.draws {
 		taken[r] = max(taken[r], q.trees[r].before(end))
 	}
-	if end < len(q.milli) {
-		taken[q.region[end]] += rest
+	if end < len(q.milli) { // what stands there is of a kind that draws, or nothing would be left of it
+		taken[q.kind[end]] += rest
 	}
 }
 

@@ -31,12 +31,15 @@ type classifier struct {
 	within    span.Span               // of the unit hour at hand
 	// allocations are those of the block at hand; nil while one is worked out.
 	allocations map[allocationOf]*allocation
-	suppliers   []string      // scratch
-	parts       []part        // scratch
-	stretched   []stretch     // scratch
-	cells       []cell        // of the unit hour at hand
-	day         day           // that was asked for last
-	sink        func(Segment) // is given every segment, see State.Trace; nil else
+	// crowds are those of the block at hand; nil while one is worked out.
+	crowds    map[allocationOf]*crowd
+	suppliers []string      // scratch
+	counting  []string      // scratch
+	parts     []part        // scratch
+	stretched []stretch     // scratch
+	cells     []cell        // of the unit hour at hand
+	day       day           // that was asked for last
+	sink      func(Segment) // is given every segment, see State.Trace; nil else
 }
 
 // priceability is what decides whether a price exists: it does not depend on the instant within a version.
@@ -69,7 +72,7 @@ func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage) Devi
 	unit := occupancy.Unit{Device: uh.Unit.Device, Lease: uh.Unit.Lease}
 	if c.within != within {
 		c.within = within
-		clear(c.allocations) // hours come one behind the other
+		c.forget() // hours come one behind the other
 	}
 	c.tranches = c.book.On(c.tranches[:0], unit, within)
 	c.findEdges(within)
@@ -90,6 +93,12 @@ func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage) Devi
 	return c.deviceSeconds(within, cov)
 }
 
+// forget drops what was worked out for all units of an hour.
+func (c *classifier) forget() {
+	clear(c.allocations)
+	clear(c.crowds)
+}
+
 // findEdges collects every instant within the span at which a condition can change, both ends included.
 func (c *classifier) findEdges(within span.Span) {
 	c.edges = append(c.edges[:0], within.From, within.To)
@@ -105,6 +114,7 @@ func (c *classifier) findEdges(within span.Span) {
 		c.edges = c.contracts.Edges(c.edges, tr.Lease.Started.Contract, tr.Lease.Started.Customer, in)
 		c.edges = c.spotEdges(c.edges, tr.Lease, in)
 		c.edges = c.supplyEdges(c.edges, tr, in)
+		c.edges = c.atOnceEdges(c.edges, tr.Lease, in)
 	}
 	slices.Sort(c.edges)
 	c.edges = slices.Compact(c.edges)
@@ -147,7 +157,7 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int
 func overlapping(key ChargeKey, l *occupancy.Lease, at span.Second) ChargeKey {
 	if key.Standing == Priced {
 		key.Standing, key.Reason = refusedOr(l, at), ReasonOverlap
-		key.Window, key.SpotPrice = "", "" // it has no price
+		key.Window, key.SpotPrice, key.AtOnceMilli, key.SliceMilli = "", "", 0, 0 // it has no price
 	}
 	return key
 }
@@ -265,7 +275,7 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 	if !e.Start.AfterFault {
 		billable = max(billable, b.MinimumSeconds)
 	}
-	key := c.keyAt(e.Lease, stop, last)
+	key := c.sliced(c.atOnce(c.keyAt(e.Lease, stop, last), last), e.Each)
 	key.Kind = TopUp
 	refused := c.refused(uh.Unit, e, last)
 	for _, p := range []part{{key: key, milli: e.Milli - refused}, {key: overlapping(key, e.Lease, last), milli: refused}} {

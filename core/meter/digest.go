@@ -27,6 +27,9 @@ func (o *Outcome) Digest(before fact.Hash) fact.Hash {
 		if c := k.Conditions; c != (price.Conditions{}) { // a log from before there were conditions keeps its digests
 			b = appendText(b, c.Window, c.Commitment, c.SpotPrice)
 			b = appendNumbers(b, boolNumber(c.Idle), int64(c.Book))
+			if c.AtOnceMilli != 0 || c.SliceMilli != 0 { // nor does a log change them in which nothing is priced by these
+				b = appendNumbers(b, c.AtOnceMilli, c.SliceMilli)
+			}
 		}
 	}
 	for i := range o.Devices {

@@ -23,7 +23,7 @@ func (s *State) Finish(r Reads) Outcome {
 	out.Rows = s.closeMinutes(w, r.Rows)
 	seen := s.samples(w, r.Rows, out.Rows)
 	standing := index(r)
-	clear(s.classifier.allocations) // facts may have changed since they were worked out
+	s.classifier.forget() // facts may have changed since they were worked out
 	for _, t := range w.hours {
 		// An open hour outside a cut is there because a cut may have classified it. After a restart it is not known which cut
 		// did: the ledger tells, so that a restart gives the same rows.

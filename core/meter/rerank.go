@@ -9,37 +9,50 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// regrouped is a span in which a group's demand for commitments may have changed.
+// regrouped is a span in which what a group holds may have changed, in a pricing mode.
 type regrouped struct {
 	group occupancy.Group
 	span  span.Span
+	mode  string
 }
 
 // regroup remembers where a fact changed what a lease holds: it may hold nothing there any more.
 func (w *work) regroup(l *occupancy.Lease, touched []occupancy.Touched) {
-	if l.Started == nil || l.Started.PricingMode != price.OnDemand {
+	if l.Started == nil {
 		return
 	}
 	for _, t := range touched {
-		w.regrouped = append(w.regrouped, regrouped{l.Group(), t.Span})
+		w.regrouped = append(w.regrouped, regrouped{l.Group(), t.Span, l.Started.PricingMode})
 	}
 }
 
-// rerank lists what commitments make of the touched spans before limit: everything that is held there by the groups that hold
-// something of the touched units, because who is covered depends on all of them (page 3b, Reserved, forward, packages).
+// rerank lists what commitments and tiers by GPUs held at once make of the touched spans before limit: everything that is held there
+// by the groups that hold something of the touched units, because who is covered, and how many are held at once, depends on all of
+// them (page 3b, Reserved, forward, packages; Volume tiers).
 func (s *State) rerank(w *work, limit span.Second) []occupancy.Touched {
 	c := &s.classifier
 	spans := map[occupancy.Group][]span.Span{}
-	add := func(g occupancy.Group, in span.Span) {
-		if in.To = min(in.To, limit); in.Empty() {
+	add := func(r regrouped) {
+		g := r.group
+		if r.span.To = min(r.span.To, limit); r.span.Empty() {
 			return
 		}
-		if c.suppliers = c.contracts.Suppliers(c.suppliers[:0], "", g.Customer, g.SKU); len(c.suppliers) > 0 {
-			spans[g] = append(spans[g], in)
+		if c.counting = c.contracts.Counting(c.counting[:0], "", g.Customer, g.SKU); len(c.counting) > 0 {
+			spans[g] = append(spans[g], r.span)
+		}
+		if r.mode != price.OnDemand { // no other mode draws coverage
+			return
+		}
+		c.suppliers = c.contracts.Suppliers(c.suppliers[:0], "", g.Customer, g.SKU)
+		for _, id := range c.suppliers {
+			for _, sku := range c.contracts.Pool(id, g.SKU) {
+				of := occupancy.Group{Customer: g.Customer, SKU: sku}
+				spans[of] = append(spans[of], r.span)
+			}
 		}
 	}
 	for _, r := range w.regrouped {
-		add(r.group, r.span)
+		add(r)
 	}
 	for _, t := range w.touched {
 		in := span.Span{From: t.Span.From, To: min(t.Span.To, limit)}
@@ -48,9 +61,8 @@ func (s *State) rerank(w *work, limit span.Second) []occupancy.Touched {
 		}
 		c.tranches = c.book.On(c.tranches[:0], t.Unit, in)
 		for i := range c.tranches {
-			if l := c.tranches[i].Lease; l.Started.PricingMode == price.OnDemand {
-				add(l.Group(), c.tranches[i].Span.Intersect(in))
-			}
+			l := c.tranches[i].Lease
+			add(regrouped{l.Group(), c.tranches[i].Span.Intersect(in), l.Started.PricingMode})
 		}
 	}
 	var out []occupancy.Touched

@@ -51,7 +51,7 @@ func NewState() *State {
 		seen: newSamples(),
 		classifier: classifier{
 			book: occupancy.NewBook(), contracts: contract.NewRegister(), spot: newSpotIndexes(), unpriced: map[priceability]string{},
-			allocations: map[allocationOf]*allocation{},
+			allocations: map[allocationOf]*allocation{}, crowds: map[allocationOf]*crowd{},
 		},
 	}
 }

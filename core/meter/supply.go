@@ -23,14 +23,14 @@ func (c *classifier) supply(key ChargeKey, tr *occupancy.Tranche, s span.Span, g
 	if a := c.allocation(key.Contract, tr.Lease); a != nil && drawing(key) {
 		granted = c.draw(a, key, tr, s.From, granted)
 	}
-	c.parts = append(c.parts, part{key: key, milli: granted})
+	c.parts = append(c.parts, part{key: c.sliced(c.atOnce(key, s.From), tr.Each), milli: granted})
 	return c.parts
 }
 
 // draw adds the parts that are covered, and returns what is left.
 func (c *classifier) draw(a *allocation, key ChargeKey, tr *occupancy.Tranche, at span.Second, granted int64) int64 {
 	return a.parts(tr, at, granted, func(by *contract.Supply, milli int64) {
-		c.parts = append(c.parts, part{c.coveredKey(key, by, tr.Lease, at), milli, !by.Priced})
+		c.parts = append(c.parts, part{c.coveredKey(key, by, tr, at), milli, !by.Priced})
 	})
 }
 
@@ -41,7 +41,7 @@ func drawing(k ChargeKey) bool {
 
 // coveredKey is the key of a covered part. A schedule's windows for forwards change a forward's price, and none changes what a fee
 // pays for.
-func (c *classifier) coveredKey(key ChargeKey, by *contract.Supply, l *occupancy.Lease, at span.Second) ChargeKey {
+func (c *classifier) coveredKey(key ChargeKey, by *contract.Supply, tr *occupancy.Tranche, at span.Second) ChargeKey {
 	key.Commitment, key.Standing, key.Reason, key.Window = by.Name, Priced, "", ""
 	v, ok := c.contracts.Version(key.Version)
 	if !ok {
@@ -50,8 +50,9 @@ func (c *classifier) coveredKey(key ChargeKey, by *contract.Supply, l *occupancy
 	key.Book = c.contracts.BookAt(v.Contract, at) // time refused for its window named none
 	if by.Priced {
 		if key.Window, key.Reason = v.Contract.Schedule.At("forward", v.Contract.Zone, at); key.Reason != "" {
-			key.Standing, key.Book = refusedOr(l, at), 0
+			key.Standing, key.Book = refusedOr(tr.Lease, at), 0
 		}
+		key = c.sliced(key, tr.Each)
 	}
 	return key
 }
@@ -77,7 +78,7 @@ func (c *classifier) allocation(id string, l *occupancy.Lease) *allocation {
 	if !c.contracts.Supplied(id, l.Started.SKU) || l.Started.PricingMode != price.OnDemand {
 		return nil
 	}
-	of := allocationOf{id, l.Started.SKU, c.within}
+	of := allocationOf{id, c.contracts.Whole(id, l.Started.SKU), c.within}
 	a, known := c.allocations[of]
 	if !known {
 		a = c.allocate(of)
@@ -86,7 +87,7 @@ func (c *classifier) allocation(id string, l *occupancy.Lease) *allocation {
 	return a
 }
 
-// allocationOf names an allocation.
+// allocationOf names an allocation, by the SKU of the whole GPU where slices of it may be covered too, and a crowd.
 type allocationOf struct {
 	contract, sku string
 	within        span.Span
@@ -96,19 +97,22 @@ type allocationOf struct {
 type allocation struct {
 	demand map[occupancy.Tranche]demand
 	shares []sharing
-	// settled[r][k] are the lowest and highest tranche that supply k ever ends at in region r, while the same supplies are there
+	// settled[r][k] are the lowest and highest tranche that supply k ever ends at among those of kind r, while the same supplies are there
 	// all the time; nil when they change. Between two of them nothing changes in the hour, however many leases come and go.
 	settled [][][2]int
 }
 
-// demand is a tranche's place in the order of demand, and the number of its region.
-type demand struct{ order, region int }
+// demand is a tranche's place in the order of demand, and the number of its kind.
+type demand struct{ order, kind int }
+
+// kind is what decides which supplies cover a tranche.
+type kind struct{ sku, region string }
 
 // sharing is how the supplies are shared out from an instant on.
 type sharing struct {
 	from     span.Second
 	supplies []*contract.Supply // that are there, in their order
-	marks    [][]mark           // by region, by supply: how far it and those before it reach
+	marks    [][]mark           // by kind, by supply: how far it and those before it reach
 }
 
 // mark is a place in the order of demand: all tranches before order, and so many milli of that one.
@@ -147,7 +151,7 @@ func (a *allocation) parts(tr *occupancy.Tranche, at span.Second, granted int64,
 	s := &a.shares[a.at(at)]
 	var before int64
 	for k, by := range s.supplies {
-		reached := s.marks[d.region][k].reached(d.order, granted)
+		reached := s.marks[d.kind][k].reached(d.order, granted)
 		if reached > before {
 			f(by, reached-before)
 		}
@@ -175,7 +179,7 @@ func (a *allocation) constant(d demand) bool {
 	if a.settled == nil {
 		return false
 	}
-	for _, ends := range a.settled[d.region] {
+	for _, ends := range a.settled[d.kind] {
 		if ends[0] <= d.order && d.order <= ends[1] {
 			return false
 		}
@@ -190,7 +194,7 @@ func (s *sharing) alike(o *sharing, d demand) bool {
 	}
 	const whole = 1 << 40 // more than any tranche: tells one that is covered whole from one that is split
 	for k := range s.supplies {
-		if s.marks[d.region][k].reached(d.order, whole) != o.marks[d.region][k].reached(d.order, whole) {
+		if s.marks[d.kind][k].reached(d.order, whole) != o.marks[d.kind][k].reached(d.order, whole) {
 			return false
 		}
 	}

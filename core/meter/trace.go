@@ -42,7 +42,7 @@ func (s *State) Trace(contractID string, period span.Span, read func(Needs) Read
 	must.True(s.work == nil, "Trace between Begin and Finish")
 	hours := s.hoursOf(contractID, period)
 	c := &s.classifier
-	clear(c.allocations)
+	c.forget()
 	sums := map[Entry]Amounts{}
 	var hour UnitHour
 	c.sink = func(g Segment) {

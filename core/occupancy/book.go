@@ -18,7 +18,7 @@ type Lease struct {
 	Waivers  []span.Span // refused time that was given away
 	facts    []fact.Fact
 	units    []Unit    // in which the book holds it
-	held     span.Span // the smallest that holds its tranches: where groups find it
+	held     span.Span // the smallest that holds its tranches and the last seconds of its starts: where groups find it
 }
 
 // Book holds every lease, by lease, by unit and by group.
@@ -117,7 +117,13 @@ func (b *Book) place(l *Lease) {
 	}
 	l.units = l.units[:0]
 	held := map[Unit]*holder{}
-	var whole span.Span // the smallest that holds all tranches
+	var whole span.Span // the smallest that holds all tranches and last seconds
+	wider := func(s span.Span) {
+		if whole.Empty() {
+			whole = s
+		}
+		whole = span.Span{From: min(whole.From, s.From), To: max(whole.To, s.To)}
+	}
 	in := func(u Unit) *holder {
 		if held[u] == nil {
 			held[u] = &holder{lease: l, span: span.Span{From: span.Open}}
@@ -129,10 +135,7 @@ func (b *Book) place(l *Lease) {
 		h := in(tr.Unit)
 		h.tranches = append(h.tranches, tr)
 		h.reach(tr.Span)
-		if whole.Empty() {
-			whole = tr.Span
-		}
-		whole = span.Span{From: min(whole.From, tr.Span.From), To: max(whole.To, tr.Span.To)}
+		wider(tr.Span)
 		if tr.Node != "" && !slices.Contains(b.nodes[tr.Node], tr.Unit) {
 			b.nodes[tr.Node] = append(b.nodes[tr.Node], tr.Unit)
 		}
@@ -140,8 +143,9 @@ func (b *Book) place(l *Lease) {
 	for _, s := range l.Starts {
 		for _, last := range s.Last {
 			h := in(last.Unit)
-			h.ended = append(h.ended, EndedStart{Lease: l, Start: s, Milli: last.Milli})
+			h.ended = append(h.ended, EndedStart{Lease: l, Start: s, Milli: last.Milli, Each: last.Each})
 			h.reach(second(s.LastSecond()))
+			wider(second(s.LastSecond()))
 		}
 	}
 	b.groups.move(l, l.held, whole)
@@ -226,6 +230,7 @@ type EndedStart struct {
 	Lease *Lease
 	Start Start
 	Milli int64
+	Each  int64 // of one device or slice, see Tranche
 }
 
 // LastSecond is the second whose conditions a top-up takes: the last one, or the first of a start of length 0.

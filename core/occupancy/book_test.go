@@ -45,7 +45,11 @@ func told(l *Lease) string {
 	}
 	var out []string
 	for _, tr := range l.Tranches {
-		out = append(out, fmt.Sprintf("%s [%d,%s) %d milli since %d/%d", tr.Unit.Device, tr.Span.From, to(tr.Span.To), tr.Milli, tr.Began, tr.Seq))
+		of := ""
+		if tr.Each != tr.Milli {
+			of = fmt.Sprint(" of ", tr.Each)
+		}
+		out = append(out, fmt.Sprintf("%s [%d,%s) %d milli%s since %d/%d", tr.Unit.Device, tr.Span.From, to(tr.Span.To), tr.Milli, of, tr.Began, tr.Seq))
 	}
 	for _, s := range l.Starts {
 		text := fmt.Sprintf("start [%d,%s)", s.Span.From, to(s.Span.To))
@@ -74,10 +78,10 @@ func TestTimeline(t *testing.T) {
 	}{
 		{"open", []fact.Body{started(10, 1000)}, "d0 [10,open) 1000 milli since 10/1\nstart [10,open)"},
 		{
-			"newest first, and the straddling tranche is split",
+			"newest first, and the straddling tranche is split; each goes on with what is held of the device",
 			[]fact.Body{started(10, 300), resized(20, 500), resized(30, 1000), resized(40, 400), stopped(50, fact.ByCustomer)},
-			"d0 [10,50) 300 milli since 10/1\nd0 [20,40) 200 milli since 20/2\nd0 [30,40) 500 milli since 30/3\n" +
-				"d0 [40,50) 100 milli since 20/2\nstart [10,50) by customer last d0 400",
+			"d0 [10,20) 300 milli since 10/1\nd0 [20,30) 300 milli of 500 since 10/1\nd0 [20,30) 200 milli of 500 since 20/2\nd0 [30,40) 300 milli of 1000 since 10/1\n" +
+				"d0 [30,40) 200 milli of 1000 since 20/2\nd0 [30,40) 500 milli of 1000 since 30/3\nd0 [40,50) 100 milli of 400 since 20/2\nd0 [40,50) 300 milli of 400 since 10/1\nstart [10,50) by customer last d0 400",
 		},
 		{
 			"a swap of devices is no start",

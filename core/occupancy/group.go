@@ -1,8 +1,6 @@
 package occupancy
 
 import (
-	"slices"
-
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -12,7 +10,7 @@ type Group struct{ Customer, SKU string }
 // Group is the lease's group; it must have a start.
 func (l *Lease) Group() Group { return Group{l.Started.Customer, l.Started.SKU} }
 
-// groups finds the leases of a group by the days, of 86,400 seconds since 1970, in which they hold something. Those that run, and
+// groups finds the leases of a group by the days, of 86,400 seconds since 1970, in which they hold or end something. Those that run, and
 // long ones, stand under always: a search may meet them in vain.
 type groups map[Group]map[int64]map[*Lease]bool
 
@@ -56,14 +54,15 @@ func eachDay(s span.Span, f func(day int64)) {
 	}
 }
 
-// Holders lists, in no order, the leases of a group that hold something in s.
+// Holders lists, in no order, the leases of a group that hold something in s, or have the last second of a start there, be it one
+// without length.
 func (b *Book) Holders(g Group, s span.Span) []*Lease {
 	of := b.groups[g]
 	first, last := days(s)
 	found := map[*Lease]bool{}
 	add := func(list map[*Lease]bool) {
 		for l := range list {
-			if !found[l] && slices.ContainsFunc(l.Tranches, func(tr Tranche) bool { return tr.Span.Overlaps(s) }) {
+			if !found[l] && len(l.Within(s)) > 0 {
 				found[l] = true
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// TestHolders: whatever moved since, a group's holders in a span are the leases that hold something there.
+// TestHolders: whatever moved since, a group's holders in a span are the leases that hold or end something there.
 func TestHolders(t *testing.T) {
 	const day = 86400
 	instant := func(t *rapid.T, label string) span.Second {
@@ -43,7 +43,8 @@ func TestHolders(t *testing.T) {
 		for _, g := range []Group{{"a", "x"}, {"a", "y"}, {"b", "x"}, {"b", "y"}} {
 			var want, got []string
 			b.Leases(func(l *Lease) {
-				if l.Started != nil && l.Group() == g && slices.ContainsFunc(l.Tranches, func(tr Tranche) bool { return tr.Span.Overlaps(in) }) {
+				if l.Started != nil && l.Group() == g && (slices.ContainsFunc(l.Tranches, func(tr Tranche) bool { return tr.Span.Overlaps(in) }) ||
+					slices.ContainsFunc(l.Starts, func(s Start) bool { return s.Span.To != span.Open && in.Contains(s.LastSecond()) })) {
 					want = append(want, l.ID)
 				}
 			})

@@ -22,6 +22,9 @@ type Tranche struct {
 	Node  string
 	Span  span.Span // To is span.Open while it is held
 	Milli int64     // share of a device; of an unplaced lease count x share
+	// Each is what the lease states for one device or slice of the unit in this span, in milli: of a device all that it holds of it.
+	// Where it changes without the tranche, the tranche goes on with another span.
+	Each  int64
 	Began span.Second
 	Seq   uint64 // position of the fact that began it
 }
@@ -41,6 +44,7 @@ type Holding struct {
 	Unit  Unit
 	Node  string
 	Milli int64
+	Each  int64 // of one device or slice, see Tranche
 }
 
 // Problem is a lease fact that could not be taken as it stands; it goes when its cause goes.
@@ -183,6 +187,7 @@ func (t *timeline) hold(at span.Second, held []Holding, seq uint64) {
 			t.shrink(old.Unit, at, milli[old.Unit].Milli)
 		}
 		for _, h := range held {
+			t.restate(h, at)
 			t.grow(h, at, seq)
 		}
 	}
@@ -212,6 +217,24 @@ func (t *timeline) shrink(u Unit, at span.Second, keep int64) {
 	t.began[u] = open
 }
 
+// restate notes what one device or slice of a unit is from now on.
+func (t *timeline) restate(h Holding, at span.Second) {
+	for k, i := range t.began[h.Unit] {
+		old := &t.tranches[i]
+		switch {
+		case old.Each == h.Each:
+		case old.Span.From == at:
+			old.Each = h.Each
+		default:
+			rest := *old
+			rest.Each, rest.Span.From = h.Each, at
+			old.Span.To = at
+			t.tranches = append(t.tranches, rest)
+			t.began[h.Unit][k] = len(t.tranches) - 1
+		}
+	}
+}
+
 func (t *timeline) grow(h Holding, at span.Second, seq uint64) {
 	more := h.Milli
 	for _, i := range t.began[h.Unit] {
@@ -220,7 +243,9 @@ func (t *timeline) grow(h Holding, at span.Second, seq uint64) {
 	if more <= 0 {
 		return
 	}
-	t.tranches = append(t.tranches, Tranche{Lease: t.lease, Unit: h.Unit, Node: h.Node, Span: span.Span{From: at, To: span.Open}, Milli: more, Began: at, Seq: seq})
+	t.tranches = append(t.tranches, Tranche{
+		Lease: t.lease, Unit: h.Unit, Node: h.Node, Span: span.Span{From: at, To: span.Open}, Milli: more, Each: h.Each, Began: at, Seq: seq,
+	})
 	t.began[h.Unit] = append(t.began[h.Unit], len(t.tranches)-1)
 }
 
@@ -255,7 +280,7 @@ func (t *timeline) lastHolding(from, at span.Second) []Holding {
 		if !ok {
 			k = len(out)
 			held[tr.Unit] = k
-			out = append(out, Holding{Unit: tr.Unit, Node: tr.Node})
+			out = append(out, Holding{Unit: tr.Unit, Node: tr.Node, Each: tr.Each})
 		}
 		out[k].Milli += tr.Milli
 	}
@@ -264,11 +289,11 @@ func (t *timeline) lastHolding(from, at span.Second) []Holding {
 
 func holdings(lease string, devices []fact.Share, count, share int64) []Holding {
 	if len(devices) == 0 {
-		return []Holding{{Unit: Unit{Lease: lease}, Milli: count * share}}
+		return []Holding{{Unit: Unit{Lease: lease}, Milli: count * share, Each: share}}
 	}
 	out := make([]Holding, len(devices))
 	for i, d := range devices {
-		out[i] = Holding{Unit: Unit{Device: d.Device}, Node: d.Node, Milli: d.ShareMilli}
+		out[i] = Holding{Unit: Unit{Device: d.Device}, Node: d.Node, Milli: d.ShareMilli, Each: d.ShareMilli}
 	}
 	return out
 }

@@ -14,7 +14,7 @@ func (l *line) limit(q *query, final bool) *Refusal {
 	if c == nil || c.Final != final || l.price == nil {
 		return nil
 	}
-	if most := perMilliGPUSecond(q.Contract, c.Price, q.At); l.price.Cmp(most) > 0 {
+	if most := q.perMilliGPUSecond(c.Price); l.price.Cmp(most) > 0 {
 		l.set("cap", c.Price.Text(q.Contract.Currency), new(big.Rat).Set(most))
 	}
 	return nil

@@ -9,6 +9,10 @@ type Conditions struct {
 	Commitment string // the reservation, forward or package that covers it, or "" for burst
 	SpotPrice  string // the spot index's price as its tick states it, or ""
 	Book       uint64 // position of the price book fact that prices the SKU, 0 for the contract's own price
+	// AtOnceMilli is how many milli-GPUs are held at once, where tiers by that number price the second: the fewest that are priced alike,
+	// see contract.Tiers.Deciding; else 0.
+	AtOnceMilli int64
+	SliceMilli  int64 // share of the slice, where a price is per slice; else 0
 }
 
 // CompareConditions is the order of conditions in rows, totals and lines.
@@ -22,5 +26,6 @@ func CompareConditions(c, o Conditions) int {
 	}
 	return cmp.Or(
 		cmp.Compare(c.Window, o.Window), idle, cmp.Compare(c.Commitment, o.Commitment), cmp.Compare(c.SpotPrice, o.SpotPrice), cmp.Compare(c.Book, o.Book),
+		cmp.Compare(c.AtOnceMilli, o.AtOnceMilli), cmp.Compare(c.SliceMilli, o.SliceMilli),
 	)
 }

@@ -3,6 +3,7 @@ package price
 import (
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/money"
 )
@@ -35,6 +36,15 @@ func (l *line) factorOf(name string, factors map[string]*big.Rat, key string, mi
 	}
 	l.multiply(name, key+" "+money.PercentText(factor), factor)
 	return nil
+}
+
+// FactorText is a percentage, with the exact fraction where its digits do not end: "98.333333333333…% (59/60)".
+func FactorText(factor *big.Rat) string {
+	text := money.PercentText(factor)
+	if strings.Contains(text, "…") {
+		text += " (" + factor.RatString() + ")"
+	}
+	return text
 }
 
 func sortedKeys(factors map[string]*big.Rat) []string {

@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -21,8 +22,25 @@ func onDemand(q *query, l *line) *Refusal {
 		l.set("volume", t.Text, perMilliGPUSecond(q.Contract, contract.Price{Amount: t.PerGPUHour, Unit: contract.GPUHour}, q.At))
 		return nil
 	}
-	l.set(OnDemand, q.rate.OnDemand.Text(q.Contract.Currency), perMilliGPUSecond(q.Contract, q.rate.OnDemand, q.At))
+	if table := q.atOnce(); table != nil && table.Absolute() {
+		p := contract.Price{Amount: table.Average(gpus(q.AtOnceMilli)), Unit: contract.GPUHour}
+		text := money.DecimalText(p.Amount, q.Contract.Currency.Digits(), 12) + "/" + p.Unit.String()
+		l.set("volume", held(&table.Tiers, q.AtOnceMilli)+" "+text, perMilliGPUSecond(q.Contract, p, q.At))
+		return nil
+	}
+	l.set(OnDemand, q.rate.OnDemand.Text(q.Contract.Currency), q.perMilliGPUSecond(q.rate.OnDemand))
 	return nil
+}
+
+// perMilliGPUSecond turns a price of the rate into seconds of a milli-GPU. A slice costs its price whatever its share (design page 3b,
+// Slices), so the share divides it. Where the share plays no part, because the time is covered or it is only asked whether there is a
+// price, a slice is taken for a whole GPU.
+func (q *query) perMilliGPUSecond(p contract.Price) *big.Rat {
+	per := perMilliGPUSecond(q.Contract, p, q.At)
+	if p.PerSlice && q.SliceMilli > 0 {
+		per.Mul(per, big.NewRat(milliPerGPU, q.SliceMilli))
+	}
+	return per
 }
 
 // perMilliGPUSecond turns a price into seconds of a milli-GPU at an instant.

@@ -124,6 +124,7 @@ func steps() []step {
 	return []step{
 		onDemand, listCap, // (1) the price of (SKU, mode)
 		region, serviceTier, dedicated, // (2)
+		atOnce,                 // volume tiers by GPUs held at once
 		covered, spot, spotMax, // (3)
 		window, spotMax, finalCap, // (4)
 		idle, // (5)

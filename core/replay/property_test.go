@@ -71,29 +71,34 @@ func (w *world) periods(d *deal) []period {
 // second; and what was billed so far is the slow rater's statement, rounded amount by rounded amount, whatever came late.
 func TestRatersAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day})
-		r, slowly := run(t, w.log), slowly(w.log)
-		if why := slowly.Unable(); len(why) > 0 {
-			t.Fatalf("beyond the slow rater: %v", why)
-		}
-		billed := sums(r.Invoices)
-		for _, d := range w.deals {
-			for _, p := range w.periods(d) {
-				s := slowly.Statement(p.contract, p.Span)
-				if diff := disagreement(r, s, p); diff != "" {
-					t.Fatalf("%s\n%s", diff, w)
-				}
-				if limit := compute(t, r, p).Charges().Minor(); limit.Cmp(charges(s)) != 0 {
-					t.Fatalf("charges of %v: slow %s, fast %s\n%s", p, charges(s), limit, w)
-				}
-				if got, closed := billed[p.name(d)]; closed {
-					if diff := cmp.Diff(rounded(s), got); diff != "" {
-						t.Fatalf("billed of %v (-slow +fast)\n%s\n%s", p, diff, w)
-					}
+		agree(t, drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day}))
+	})
+}
+
+// agree compares both raters on every period of a world, on the ledger and on what was billed.
+func agree(t *rapid.T, w *world) *replay.Result {
+	r, slowly := run(t, w.log), slowly(w.log)
+	if why := slowly.Unable(); len(why) > 0 {
+		t.Fatalf("beyond the slow rater: %v", why)
+	}
+	billed := sums(r.Invoices)
+	for _, d := range w.deals {
+		for _, p := range w.periods(d) {
+			s := slowly.Statement(p.contract, p.Span)
+			if diff := disagreement(r, s, p); diff != "" {
+				t.Fatalf("%s\n%s", diff, w)
+			}
+			if limit := compute(t, r, p).Charges().Minor(); limit.Cmp(charges(s)) != 0 {
+				t.Fatalf("charges of %v: slow %s, fast %s\n%s", p, charges(s), limit, w)
+			}
+			if got, closed := billed[p.name(d)]; closed {
+				if diff := cmp.Diff(rounded(s), got); diff != "" {
+					t.Fatalf("billed of %v (-slow +fast)\n%s\n%s", p, diff, w)
 				}
 			}
 		}
-	})
+	}
+	return r
 }
 
 // charges are what counts against a spend limit, in minor units: every line but the shortfall.

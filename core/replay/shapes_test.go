@@ -166,7 +166,7 @@ func (w *world) split(lease string, at span.Second) {
 func TestMoreTimeNeverCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{unplaced: true, fit: func(c *contract.Contract) bool {
-			apart := func(r contract.Rate) bool { return r.Volume == nil && len(r.Forward) == 0 }
+			apart := func(r contract.Rate) bool { return r.Volume == nil && r.AtOnce == nil && len(r.Forward) == 0 }
 			steady := c.Billing.MinimumSeconds == 0 && c.Billing.GranularitySeconds == 1
 			uncapped := c.Limit == nil || c.Limit.Action != contract.LimitCap // what is beyond is measured in rounded lines
 			return steady && uncapped && c.Spend == nil && len(c.Bundles) == 0 && !slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return !apart(r) })

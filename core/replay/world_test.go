@@ -46,6 +46,7 @@ type shape struct {
 	alone     bool                          // no two leases share a device
 	unplaced  bool                          // no lease has a device
 	fit       func(*contract.Contract) bool // what contracts may say; one that does not fit is made plain
+	rates     func(random.Chooser) string   // draws rates and what goes with them, in place of any
 }
 
 type deal struct {
@@ -134,12 +135,20 @@ func (w *world) deal(t *rapid.T, i int, first time.Time) *deal {
 func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
 	parts := clauses(random.Contract(chooser(t)))
 	parts["contract"], parts["customer"] = "contract: "+d.id+"\n", "customer: "+d.customer+"\n"
+	if w.rates != nil {
+		delete(parts, "price_book")
+		delete(parts, "packages")
+		delete(parts, "bundles")
+		parts["rates"] = w.rates(chooser(t))
+	}
 	text := join(parts)
 	date := regexp.MustCompile(`\d{4}-\d{2}-\d{2}`)
 	begins, err := time.Parse(time.DateOnly, date.FindString(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+	bound := func(days int) string { return begins.AddDate(0, 0, days).Format(time.DateOnly) }
+	text = strings.NewReplacer("FROM", bound(0), "TO", bound(3)).Replace(text)
 	return date.ReplaceAllStringFunc(text, func(old string) string {
 		at, _ := time.Parse(time.DateOnly, old)
 		return at.Add(first.Sub(begins)).Format(time.DateOnly)
@@ -217,9 +226,13 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 	return text, c
 }
 
-// turns tells whether a fee per month of the deal is a price on time elsewhere: an amendment must not do that.
+// turns tells whether a fee per month of the deal is a price on time elsewhere, or a slice is one of another SKU: an amendment must not
+// do that.
 func (d *deal) turns(c *contract.Contract) bool {
 	for _, v := range d.versions {
+		if contract.Unamendable(v, c) != "" {
+			return true
+		}
 		for _, a := range c.Addons {
 			if before, ok := v.Addon(a.Name); ok && (before.Monthly == nil) != (a.Monthly == nil) {
 				return true

@@ -35,6 +35,7 @@ type change struct {
 type share struct {
 	device string
 	milli  int64
+	each   int64 // of one device or slice
 }
 
 // grant is what a lease holds of a device from one fact on, and what the device has left for it.
@@ -42,6 +43,7 @@ type grant struct {
 	lease          *lease
 	device         string // empty for a lease without a place
 	milli, granted int64
+	each           int64 // of one device or slice of the lease there
 	began          span.Second
 	position       int
 }
@@ -150,11 +152,11 @@ func (l *lease) begin(c change) { l.running, l.began, l.position = true, c.at, c
 
 func shares(devices []fact.Share, count, milli int64) []share {
 	if len(devices) == 0 {
-		return []share{{"", count * milli}}
+		return []share{{"", count * milli, milli}}
 	}
 	var out []share
 	for _, d := range devices {
-		out = append(out, share{d.Device, d.ShareMilli})
+		out = append(out, share{d.Device, d.ShareMilli, d.ShareMilli})
 	}
 	return out
 }
@@ -166,15 +168,15 @@ func (w *World) end(l *lease, at span.Second, by fact.EndedBy, before []grant) {
 	}
 	e := &ended{lease: l, span: span.Span{From: l.began, To: at}, position: l.position, by: by, afterFault: l.fault, last: l.stated}
 	if l.began < at {
-		held := map[string]int64{}
+		held := map[string]share{}
 		for _, g := range before {
 			if g.lease == l {
-				held[g.device] += g.milli
+				held[g.device] = share{g.device, held[g.device].milli + g.milli, g.each}
 			}
 		}
 		e.last = nil
-		for device, milli := range held {
-			e.last = append(e.last, share{device, milli})
+		for _, s := range held {
+			e.last = append(e.last, s)
 		}
 	}
 	w.ended = append(w.ended, e)
@@ -200,10 +202,15 @@ func (l *lease) holdStated(c change) {
 			l.parts = append(slices.Clone(l.parts), grant{lease: l, device: s.device, milli: more, began: c.at, position: c.position})
 		}
 	}
+	each := map[string]int64{}
+	for _, s := range l.stated {
+		each[s.device] = s.each
+	}
 	var kept []grant
 	for _, p := range slices.Backward(l.parts) {
 		take := max(0, min(held[p.device], p.milli))
 		held[p.device] -= take
+		p.each = each[p.device]
 		if p.milli -= take; p.milli > 0 {
 			kept = append(kept, p)
 		}

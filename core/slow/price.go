@@ -21,6 +21,8 @@ type sale struct {
 	forward           *contract.Forward
 	window            *contract.Window
 	idle, topUp       bool
+	atOnce            int64    // milli-GPUs, where tiers by them price it
+	slice             int64    // milli of a slice, where a price is per slice
 	lengths           [2]int64 // seconds of the month and year around it
 }
 
@@ -55,7 +57,7 @@ func (s *sale) price(tiered *big.Rat) priced {
 	case tiered != nil:
 		amount = s.perSecond(contract.Price{Amount: tiered, Unit: contract.GPUHour})
 	default:
-		amount = s.perSecond(rate.OnDemand)
+		amount = s.perSecond(s.listPrice(rate))
 	}
 	cap := func(final bool) {
 		if c := rate.Cap; c != nil && c.Final == final && amount != nil {
@@ -80,6 +82,7 @@ func (s *sale) price(tiered *big.Rat) priced {
 	if s.dedicated && rate.Dedicated != nil {
 		amount = times(amount, rate.Dedicated)
 	}
+	amount = times(amount, s.scaledBy(rate))
 	// (3) mode: covered = 0, forward price, or spot = min(tick, max)
 	var most *big.Rat
 	switch {
@@ -108,6 +111,22 @@ func (s *sale) price(tiered *big.Rat) priced {
 		amount = times(amount, left(s.Idle.Off))
 	}
 	return priced{amount: amount}
+}
+
+// listPrice is the on-demand price, or the one that tiers by GPUs held at once give in its place.
+func (s *sale) listPrice(rate contract.Rate) contract.Price {
+	if s.atOnce == 0 || !rate.AtOnce.Absolute() {
+		return rate.OnDemand
+	}
+	return contract.Price{Amount: average(&rate.AtOnce.Tiers, big.NewRat(s.atOnce, 1000)), Unit: contract.GPUHour}
+}
+
+// scaledBy is the part of the price that percentages by GPUs held at once leave.
+func (s *sale) scaledBy(rate contract.Rate) *big.Rat {
+	if s.atOnce == 0 || rate.AtOnce.Absolute() {
+		return big.NewRat(1, 1)
+	}
+	return average(&rate.AtOnce.Tiers, big.NewRat(s.atOnce, 1000))
 }
 
 // rate is what the contract states of the SKU, and for the rest the price book.
@@ -147,11 +166,21 @@ func least(amount, most *big.Rat) *big.Rat {
 	return amount
 }
 
+// perSlice tells whether a price of the SKU is per slice.
+func (s *sale) perSlice() bool {
+	rate, _ := s.rate()
+	return rate.OnDemand.PerSlice || rate.Cap != nil && rate.Cap.Price.PerSlice
+}
+
 func left(off *big.Rat) *big.Rat { return new(big.Rat).Sub(big.NewRat(1, 1), off) }
 
 // perSecond is a price for a second of a milli-GPU.
 func (s *sale) perSecond(p contract.Price) *big.Rat {
-	return new(big.Rat).Quo(p.Amount, big.NewRat(s.seconds(p.Unit)*1000, 1))
+	milli := int64(1000)
+	if p.PerSlice && s.slice > 0 { // "Slices": the price is per slice, whatever its share
+		milli = s.slice
+	}
+	return new(big.Rat).Quo(p.Amount, big.NewRat(s.seconds(p.Unit)*milli, 1))
 }
 
 // seconds is how long a unit lasts: "Units".

@@ -51,14 +51,50 @@ func (r *rater) time() {
 	}
 }
 
+// deal is a part of what a lease is granted in a second, and what it is sold as: billed unless it has a reason.
+type deal struct {
+	*grant
+	sale
+	standing, reason string
+	milli            int64
+}
+
 // second bills what is held in one second.
 func (r *rater) second(at span.Second, grants []grant) {
-	type demand struct {
-		*grant
-		sale
-		reason string
+	all := r.deals(at, grants)
+	for _, d := range all {
+		if d.forward != nil {
+			r.taken[taken{d.version, d.sku, d.covered}] += d.milli
+		}
+		if rate, _ := d.Rate(d.sku); rate.AtOnce != nil && d.standing == billed && d.covered == "" && d.mode == "on_demand" {
+			d.atOnce = atOnce(all, d.sku, rate.AtOnce)
+		}
+		if d.perSlice() {
+			d.slice = d.each
+		}
+		r.sell(d.grant, at, d.sale, d.standing, d.reason, d.milli)
 	}
-	var demands []demand
+}
+
+// atOnce is how many milli-GPUs of a SKU are held in a second: of what is billed, whether it was seen or not, those that a table counts.
+func atOnce(all []deal, sku string, table *contract.Volume) (milli int64) {
+	for _, d := range all {
+		burst := d.covered == "" && d.mode == "on_demand"
+		if d.standing == billed && d.sku == sku && (burst || d.covered != "" && table.Covered || d.mode == "spot" && table.Spot) {
+			milli += d.milli
+		}
+	}
+	return milli
+}
+
+// deals are what the contract sells in one second.
+func (r *rater) deals(at span.Second, grants []grant) (all []deal) {
+	sold := func(g *grant, s sale, standing, reason string, milli int64) {
+		if milli != 0 {
+			all = append(all, deal{g, s, standing, reason, milli})
+		}
+	}
+	var demands []deal
 	for i := range grants {
 		g := &grants[i]
 		v := r.of(g.lease, at)
@@ -67,40 +103,39 @@ func (r *rater) second(at span.Second, grants []grant) {
 		}
 		s, standing, reason := r.sale(v, g.lease, at, at)
 		if standing == billed {
-			r.put(g, at, g.lease.refusedOr(at), "overlap", g.milli-g.granted)
+			sold(g, s, g.lease.refusedOr(at), "overlap", g.milli-g.granted)
 		} else {
-			r.put(g, at, standing, reason, g.milli-g.granted)
+			sold(g, s, standing, reason, g.milli-g.granted)
 		}
 		if s.mode == "on_demand" && (standing == billed || reason == contract.NoHolidayCalendar) {
-			demands = append(demands, demand{g, s, reason})
+			demands = append(demands, deal{g, s, standing, reason, g.granted})
 		} else {
-			r.sell(g, at, s, standing, reason, g.granted)
+			sold(g, s, standing, reason, g.granted)
 		}
 	}
-	slices.SortStableFunc(demands, func(a, b demand) int { // order of demand
+	slices.SortStableFunc(demands, func(a, b deal) int { // order of demand
 		return cmp.Or(cmp.Compare(a.began, b.began), cmp.Compare(a.lease.id, b.lease.id), cmp.Compare(a.device, b.device))
 	})
-	supplies := map[string][]supply{} // by SKU
-	for _, d := range demands {
-		if _, known := supplies[d.sku]; !known {
-			supplies[d.sku] = r.supplies(d.version, d.sku, at)
+	var supplies []supply
+	for i, d := range demands {
+		if i == 0 {
+			supplies = r.supplies(d.version, at) // one version is in force
 		}
-		want := d.granted
-		for i := range supplies[d.sku] {
-			p := &supplies[d.sku][i]
-			if p.region == "" || p.region == d.region {
+		want := d.milli
+		rate, _ := d.Rate(d.sku)
+		for i := range supplies {
+			p := &supplies[i]
+			if own := p.sku == d.sku || p.slices && p.sku == rate.SliceOf; own && (p.region == "" || p.region == d.region) {
 				take := min(want, p.milli)
 				p.milli -= take
 				want -= take
-				r.sellCovered(d.grant, at, d.sale, p, take)
+				s, standing, reason := coveredBy(d, at, p)
+				sold(d.grant, s, standing, reason, take)
 			}
 		}
-		standing := billed
-		if d.reason != "" {
-			standing = d.lease.refusedOr(at)
-		}
-		r.sell(d.grant, at, d.sale, standing, d.reason, want)
+		sold(d.grant, d.sale, d.standing, d.reason, want)
 	}
+	return all
 }
 
 // refusedOr is the standing of refused time: waived where it was given away.
@@ -148,56 +183,53 @@ func (r *rater) sale(v *version, l *lease, at, second span.Second) (s sale, stan
 
 // supply is what is left of a reservation, forward or package in a second.
 type supply struct {
-	name, region string
-	milli        int64
-	forward      *contract.Forward
+	name, sku, region string
+	milli             int64
+	from              span.Second
+	slices            bool // of the SKU are covered too
+	forward           *contract.Forward
 }
 
 // supplies stand in the order of supply: reservations by `from` then file order, forwards, packages.
-func (r *rater) supplies(v *version, sku string, at span.Second) []supply {
-	var out []supply
-	rate, _ := v.Rate(sku)
-	reserved := slices.Clone(rate.Reserved)
-	slices.SortStableFunc(reserved, func(a, b contract.Reservation) int { return cmp.Compare(a.Span.From, b.Span.From) })
-	for _, x := range reserved {
-		if x.Span.Contains(at) {
-			out = append(out, supply{x.Name, x.Region, 1000 * x.Quantity, nil})
+func (r *rater) supplies(v *version, at span.Second) []supply {
+	var reserved, forward, packages []supply
+	add := func(to *[]supply, s supply, in span.Span) {
+		if s.from = in.From; in.Contains(at) {
+			*to = append(*to, s)
 		}
 	}
-	var forwards []*contract.Forward
-	for i := range rate.Forward {
-		forwards = append(forwards, &rate.Forward[i])
-	}
-	slices.SortStableFunc(forwards, func(a, b *contract.Forward) int { return cmp.Compare(a.Span.From, b.Span.From) })
-	for _, x := range forwards {
-		if x.Span.Contains(at) {
-			out = append(out, supply{x.Name, x.Region, 1000 * x.Quantity, x})
+	for _, rate := range v.Rates {
+		for _, x := range rate.Reserved {
+			add(&reserved, supply{name: x.Name, sku: rate.SKU, region: x.Region, milli: 1000 * x.Quantity, slices: x.Slices}, x.Span)
 		}
 	}
-	bought := slices.Clone(r.purchases[v.ID])
-	slices.SortStableFunc(bought, func(a, b purchase) int { return cmp.Compare(a.At, b.At) })
-	for _, x := range bought {
-		if x.sold.SKU == sku && x.runs.Contains(at) {
-			out = append(out, supply{x.sold.Name, x.sold.Region, 1000 * x.sold.Quantity * x.Count, nil})
+	for i := range v.Rates {
+		for k := range v.Rates[i].Forward {
+			x := &v.Rates[i].Forward[k]
+			add(&forward, supply{name: x.Name, sku: v.Rates[i].SKU, region: x.Region, milli: 1000 * x.Quantity, forward: x}, x.Span)
 		}
 	}
-	return out
+	for _, x := range r.purchases[v.ID] {
+		add(&packages, supply{name: x.sold.Name, sku: x.sold.SKU, region: x.sold.Region, milli: 1000 * x.sold.Quantity * x.Count}, x.runs)
+	}
+	for _, list := range [][]supply{reserved, forward, packages} {
+		slices.SortStableFunc(list, func(a, b supply) int { return cmp.Compare(a.from, b.from) })
+	}
+	return slices.Concat(reserved, forward, packages)
 }
 
-// sellCovered sells what a commitment covers. Only a forward has a price that a window could change.
-func (r *rater) sellCovered(g *grant, at span.Second, s sale, p *supply, milli int64) {
+// coveredBy is what is sold of what a commitment covers. Only a forward has a price that a window could change.
+func coveredBy(d deal, at span.Second, p *supply) (s sale, standing, reason string) {
+	s = d.sale
 	s.covered, s.forward, s.window = p.name, p.forward, nil
 	if p.forward == nil {
-		r.sell(g, at, s, billed, "", milli)
-		return
+		return s, billed, ""
 	}
-	r.taken[taken{s.version, s.sku, p.name}] += milli
 	window, known := s.windowAt("forward", at)
 	if s.window = window; !known {
-		r.sell(g, at, s, g.lease.refusedOr(at), contract.NoHolidayCalendar, milli)
-		return
+		return s, d.lease.refusedOr(at), contract.NoHolidayCalendar
 	}
-	r.sell(g, at, s, billed, "", milli)
+	return s, billed, ""
 }
 
 // sell bills so many milli of a second, with idle relief where it is due, unless only what was seen bills.
@@ -249,7 +281,13 @@ func (r *rater) topUp(e *ended) {
 	if s.topUp = true; standing != billed {
 		return
 	}
+	if rate, _ := v.Rate(s.sku); rate.AtOnce != nil && s.mode == "on_demand" {
+		s.atOnce = max(1, atOnce(r.deals(last, r.at(last)), s.sku, rate.AtOnce)) // of none the first tier
+	}
 	for _, h := range e.last {
+		if s.perSlice() {
+			s.slice = h.each
+		}
 		r.seconds[s] += (billable - elapsed) * (h.milli - r.refusedIn(e, h, last))
 	}
 }

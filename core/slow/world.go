@@ -132,6 +132,9 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 			was, ok := b.Addon(a.Name)
 			same = same && (!ok || (was.Monthly == nil) == (a.Monthly == nil))
 		}
+		for _, v := range before {
+			same = same && cutAlike(v.Contract, c) && cutAlike(c, v.Contract)
+		}
 		if !same || effective == 0 || effective >= c.Term.To {
 			w.unable = append(w.unable, key+": it has to be refused")
 			return
@@ -141,6 +144,18 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 		return
 	}
 	w.versions[id] = append(w.versions[id], v)
+}
+
+// cutAlike tells whether no SKU is a slice of one SKU here and of another there, nor a whole here and a slice there.
+func cutAlike(here, there *contract.Contract) bool {
+	for _, a := range here.Rates {
+		b, _ := there.Rate(a.SKU)
+		whole, _ := there.Rate(a.SliceOf)
+		if a.SliceOf != "" && (b.SliceOf != "" && b.SliceOf != a.SliceOf || whole.SliceOf != "") {
+			return false
+		}
+	}
+	return true
 }
 
 // state takes what happened; contracts are known by then.

@@ -37,6 +37,7 @@ type writer struct {
 	cycle    string
 	book     bool
 	skus     []string
+	whole    string            // the SKU that mig-1g.10gb is a slice of, or ""
 	meters   map[string]string // the unit of each
 	names    int
 }

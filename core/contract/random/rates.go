@@ -11,24 +11,42 @@ import (
 func (w *writer) rates() *node {
 	out := &node{kind: list}
 	w.skus = w.some("h100-80g", "a100", "mig-1g.10gb", "显卡 4090")
+	if w.whole = w.skus[0]; w.whole == slice || !slices.Contains(w.skus, slice) || w.oneIn(3) {
+		w.whole = ""
+	}
 	for _, sku := range w.skus {
 		rate := fields().put("sku", sku)
 		spotOnly := w.oneIn(6)
 		if !spotOnly && (!w.book || !w.oneIn(3)) {
-			rate.put("on_demand", w.price())
+			rate.put("on_demand", w.ratePrice(sku))
+		}
+		if sku == slice && w.whole != "" {
+			rate.put("slice_of", w.whole)
 		}
 		w.factors(rate)
 		if spotOnly || w.oneIn(3) {
 			rate.set("spot", w.spot(len(rate.keys) > 1 && rate.keys[1] == "on_demand"))
 		}
-		w.maybe(rate, "reserved", w.reserved)
+		w.maybe(rate, "reserved", func() *node { return w.reserved(sku) })
 		w.maybe(rate, "forward", w.forward)
 		list := false // a cap on the list price, which does not stand with absolute tier prices
-		w.maybe(rate, "cap", func() *node { return w.limit(&list) })
+		w.maybe(rate, "cap", func() *node { return w.limit(sku, &list) })
 		w.maybe(rate, "volume", func() *node { return w.volume(list) })
 		out.items = append(out.items, rate)
 	}
 	return out
+}
+
+// slice is the SKU that may be a part of another.
+const slice = "mig-1g.10gb"
+
+// ratePrice is a price of a SKU, per slice or per GPU.
+func (w *writer) ratePrice(sku string) string {
+	price := w.price()
+	if sku == slice && w.oneIn(2) {
+		return strings.Replace(price, "/gpu-", "/slice-", 1)
+	}
+	return price
 }
 
 func (w *writer) factors(rate *node) {
@@ -82,7 +100,7 @@ func (w *writer) days(f *node) *node {
 	return f.put("to", w.day(last))
 }
 
-func (w *writer) reserved() *node {
+func (w *writer) reserved(sku string) *node {
 	out := &node{kind: list}
 	for range 1 + w.Chooser(2) {
 		f := fields().put("name", w.own("base")).put("quantity", strconv.Itoa(1+w.Chooser(64)))
@@ -92,6 +110,13 @@ func (w *writer) reserved() *node {
 			f.put("burst", "on_demand")
 		}
 		w.pay(f)
+		if w.oneIn(2) {
+			cut := "false"
+			if sku == w.whole {
+				cut = "true"
+			}
+			f.put("slices", cut)
+		}
 		out.items = append(out.items, f)
 	}
 	return out
@@ -121,19 +146,20 @@ func (w *writer) forward() *node {
 	return out
 }
 
-func (w *writer) limit(list *bool) *node {
+func (w *writer) limit(sku string, list *bool) *node {
 	if w.oneIn(2) {
 		*list = true
-		return text(w.price())
+		return text(w.ratePrice(sku))
 	}
 	on := w.one("list", "final")
 	*list = on == "list"
-	return fields().put("price", w.price()).put("on", on)
+	return fields().put("price", w.ratePrice(sku)).put("on", on)
 }
 
 func (w *writer) volume(percents bool) *node {
-	out := fields().put("by", "gpu-hours")
-	if w.oneIn(2) {
+	by := w.one("gpu-hours", "gpus")
+	out := fields().put("by", by)
+	if by == "gpu-hours" && w.oneIn(2) {
 		out.put("per", "period")
 	}
 	out.put("method", w.one("graduated", "volume"))
@@ -141,7 +167,11 @@ func (w *writer) volume(percents bool) *node {
 	if percents {
 		amount = nil
 	}
-	w.tiers(out, amount)
+	if by == "gpus" {
+		w.table(out, amount, []string{"0.5", "1.143", "4"}, false)
+	} else {
+		w.tiers(out, amount)
+	}
 	if w.oneIn(3) {
 		out.set("count", texts(w.some("covered", "spot")...))
 	}
@@ -150,8 +180,17 @@ func (w *writer) volume(percents bool) *node {
 
 // tiers sets a table, of percentages or of amounts.
 func (w *writer) tiers(into *node, amount func() string) (percents bool) {
+	percents = w.table(into, amount, []string{"0.5", "1000", "2e3"}, true)
+	if w.oneIn(3) {
+		into.put("flat", w.one("used", "always"))
+	}
+	return percents
+}
+
+// table sets the list of tiers.
+func (w *writer) table(into *node, amount func() string, bounds []string, flat bool) (percents bool) {
 	percents = amount == nil || w.oneIn(2)
-	bounds := []string{"0.5", "1000", "2e3"}[:w.Chooser(4)]
+	bounds = bounds[:w.Chooser(len(bounds)+1)]
 	out := &node{kind: list}
 	for i := range len(bounds) + 1 {
 		f := fields()
@@ -163,15 +202,12 @@ func (w *writer) tiers(into *node, amount func() string) (percents bool) {
 			price = amount()
 		}
 		f.put("price", price)
-		if w.oneIn(3) {
+		if flat && w.oneIn(3) {
 			f.put("flat", w.amount())
 		}
 		out.items = append(out.items, f)
 	}
 	into.set("tiers", out)
-	if w.oneIn(3) {
-		into.put("flat", w.one("used", "always"))
-	}
 	return percents
 }
 

@@ -156,6 +156,7 @@ func hostileNames(t *testing.T, s store.Store) {
 		ranges = append(ranges, meter.MinuteRange{Device: name, From: 0, To: 100}, meter.MinuteRange{Node: name, From: 0, To: 100})
 		k := priced(name)
 		k.Customer, k.SKU, k.Region, k.Reason = name, name, name, name
+		k.AtOnceMilli, k.SliceMilli = int64(i), int64(1000-i)
 		e := meter.Entry{Lease: name, Device: name, Hour: testHour, Key: k}
 		unplaced := meter.Entry{Lease: name, Hour: testHour, Key: k}
 		unplaced.Key.Contract = ""

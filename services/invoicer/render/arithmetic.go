@@ -16,7 +16,7 @@ func (o Options) arithmetic(t *Table, d *bill.Document, l *bill.DocumentLine) {
 	var done []string
 	exact := new(big.Rat)
 	for i := range l.Rows {
-		price := l.Rows[i].PerGPUHour + " " + strings.Join(l.Rows[i].Steps, " ")
+		price := priceName(&l.Rows[i])
 		if slices.Contains(done, price) {
 			continue
 		}
@@ -24,7 +24,7 @@ func (o Options) arithmetic(t *Table, d *bill.Document, l *bill.DocumentLine) {
 		t.note(o.say("price"), o.price(&l.Rows[i]))
 		for k := range l.Rows {
 			r := &l.Rows[k]
-			if r.PerGPUHour+" "+strings.Join(r.Steps, " ") == price {
+			if priceName(r) == price {
 				o.product(t, r)
 				if e, ok := new(big.Rat).SetString(r.ExactFraction); ok {
 					exact.Add(exact, e)
@@ -40,6 +40,20 @@ func (o Options) arithmetic(t *Table, d *bill.Document, l *bill.DocumentLine) {
 	if d.Kind == bill.KindCorrection {
 		o.change(t, d.Currency, l)
 	}
+}
+
+// priceName tells prices apart. Slices of one price have it together, whatever their shares.
+func priceName(r *bill.DocumentRow) string {
+	per, unit := perHour(r)
+	return per + "/" + unit + " " + strings.Join(r.Steps, " ")
+}
+
+// perHour is the unit price of a row and its unit: a slice's where it has a price of its own.
+func perHour(r *bill.DocumentRow) (price, unit string) {
+	if r.SliceMilli > 0 {
+		return r.PerSliceHour, "slice-hour"
+	}
+	return r.PerGPUHour, "gpu-hour"
 }
 
 // price is the unit price as arithmetic: 18.00/gpu-hour × region cn-west 88% = 15.84/gpu-hour. A cap is no factor: what stands
@@ -63,19 +77,27 @@ func (o Options) price(r *bill.DocumentRow) string {
 		}
 		text += step
 	}
-	if len(r.Steps) != 1 || given != "gpu-hour" {
-		text += equals + glued(group(r.PerGPUHour)+"/"+o.say("gpu-hour"))
+	if per, unit := perHour(r); len(r.Steps) != 1 || given != unit {
+		text += equals + glued(group(per)+"/"+o.say(unit))
 	}
 	return text
 }
 
-// volume is a factor of volume tiers, or the mean of their prices where the steps begin with it.
+// volume is a factor of volume tiers, or their price where the steps begin with it.
 func (o Options) volume(text string, first bool) string {
-	if first {
-		return o.figures(text)
+	if held, rest, ok := strings.Cut(text, atOnce); ok {
+		text = o.say("%s GPUs at once: %s", o.figures(held), o.figures(rest))
+	} else {
+		text = o.figures(text)
 	}
-	return glued(o.say("volume") + " " + o.figures(text))
+	if first {
+		return text
+	}
+	return glued(o.say("volume") + " " + text)
 }
+
+// atOnce stands in a step behind how many GPUs were held.
+const atOnce = " gpus at once "
 
 // share says in the reader's language what a step takes off or adds: "night 40% off".
 func (o Options) share(text string) string {
@@ -98,11 +120,31 @@ const (
 // the figures shown give the figure shown.
 func (o Options) product(t *Table, r *bill.DocumentRow) {
 	text := o.hours(r.MilliGPUSeconds)
+	if r.SliceMilli > 0 {
+		o.sliceProduct(t, r)
+		return
+	}
 	if places, finite := big.NewRat(r.MilliGPUSeconds, 3600*1000).FloatPrec(); !finite || places > 9 {
 		seconds := money.DecimalText(big.NewRat(r.MilliGPUSeconds, 1000), 0, 3)
 		text = o.say("%s GPU-s", group(seconds)) + " ÷ 3,600"
 	}
-	text = glued(text) + times + group(r.PerGPUHour) + equals + group(r.Exact)
+	o.productNote(t, r, glued(text)+times+group(r.PerGPUHour))
+}
+
+// sliceProduct is slice-hours × price of a slice = exact, with the share that a slice has of its GPU.
+func (o Options) sliceProduct(t *Table, r *bill.DocumentRow) {
+	hours := big.NewRat(r.MilliGPUSeconds, 3600*r.SliceMilli)
+	text := o.say("%s slice-hours", group(money.DecimalText(hours, 0, 9)))
+	if places, finite := hours.FloatPrec(); !finite || places > 9 {
+		text = o.say("%s slice-s", group(money.DecimalText(big.NewRat(r.MilliGPUSeconds, r.SliceMilli), 0, 9))) + " ÷ 3,600"
+	}
+	text += " " + glued(o.say("(each %s of a GPU)", money.DecimalText(big.NewRat(r.SliceMilli, 1000), 0, 3)))
+	o.productNote(t, r, glued(text)+times+group(r.PerSliceHour))
+}
+
+// productNote adds what a product gives.
+func (o Options) productNote(t *Table, r *bill.DocumentRow, product string) {
+	text := product + equals + group(r.Exact)
 	if strings.HasSuffix(r.Exact, ellipsis) {
 		text += " " + glued(o.say("(exactly %s)", clean(r.ExactFraction)))
 	}

@@ -143,6 +143,9 @@ func (s *sheet) rates() {
 			limit = s.say("%s, final price", limit)
 		}
 		t.Row(r.SKU, get("on_demand"), get("region"), get("service_tier"), get("dedicated"), limit)
+		if r.SliceOf != "" {
+			t.note(s.say("slice"), s.say("of %s", clean(r.SliceOf)))
+		}
 		if r.Spot != nil {
 			text := s.say("index %s", clean(r.Spot.Index))
 			if r.Spot.Max != nil {
@@ -154,8 +157,8 @@ func (s *sheet) rates() {
 			}
 			t.note(s.say("spot"), text)
 		}
-		if r.Volume != nil {
-			s.tiers(&t, "rates", r.SKU, "volume", s.say("gpu-hours"))
+		if r.Volume != nil || r.AtOnce != nil {
+			s.tiers(&t, "rates", r.SKU, "volume", get("volume by"))
 		}
 	}
 	s.WriteString(t.String())
@@ -170,6 +173,9 @@ func (s *sheet) tiers(t *Table, clause, of, field, unit string) {
 		}
 	}
 	text := s.say("by %s of a period, %s: %s", unit, s.text(clause, of, field), strings.Join(parts, "; "))
+	if s.said[said{clause, of, field + " by"}].Text == "gpus" {
+		text = s.say("by GPUs held at once, %s: %s", s.text(clause, of, field), strings.Join(parts, "; "))
+	}
 	if s.said[said{clause, of, field + " flat"}].Text == "always" {
 		text += "; " + s.say("the first flat fee is always due")
 	}
@@ -208,6 +214,9 @@ func (s *sheet) reserved() {
 			add("reserved", x.Name, r.SKU, x.Quantity, x.Price, x.Span, x.Region, true)
 			if x.Advance {
 				t.note(s.say("paid"), s.say("when its period begins"))
+			}
+			if x.Slices {
+				t.note(s.say("slices"), s.say("slices of it are covered too, by their share"))
 			}
 		}
 		for _, x := range r.Forward {

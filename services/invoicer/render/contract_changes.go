@@ -46,6 +46,9 @@ func (o Options) unamendable(what string) string {
 	if name, ok := strings.CutPrefix(what, "the unit, aggregate or value of meter "); ok {
 		return o.say("the unit, aggregate or value of meter %s", clean(name))
 	}
+	if sku, ok := strings.CutPrefix(what, "of which SKU "); ok {
+		return o.say("of which SKU %s is a slice", clean(strings.TrimSuffix(sku, " is a slice")))
+	}
 	return o.word(what)
 }
 

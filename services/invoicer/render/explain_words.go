@@ -2,6 +2,8 @@ package render
 
 import (
 	"fmt"
+	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -17,6 +19,10 @@ func (e *explained) sentences(g *explain.Segment) []string {
 	out := make([]string, 0, len(g.Price.Steps))
 	for i, s := range g.Price.Steps {
 		out = append(out, e.sentence(g, s.Name, s.Text, i == 0))
+	}
+	if share := g.Key.SliceMilli; share > 0 && len(out) > 0 {
+		text := e.say("A slice here is %s of a GPU.", money.DecimalText(big.NewRat(share, 1000), 0, 3))
+		out = slices.Insert(out, 1, text)
 	}
 	return out
 }
@@ -48,6 +54,9 @@ func (e *explained) sentence(g *explain.Segment, name, text string, first bool) 
 	case "forward":
 		return e.say("Forward %s covers this time at its own price of %s; region, tier and dedicated do not change it.", clean(g.Key.Commitment), e.figures(text))
 	case "volume":
+		if held, rest, ok := strings.Cut(text, atOnce); ok {
+			return e.atOnce(e.figures(held), e.figures(rest), first)
+		}
 		if first {
 			return e.say("Volume tiers price it by all use of the period: %s.", e.figures(text))
 		}
@@ -58,6 +67,14 @@ func (e *explained) sentence(g *explain.Segment, name, text string, first bool) 
 	default:
 		return e.phrase(name) + " " + e.figures(text)
 	}
+}
+
+// atOnce says what tiers by GPUs held at once do: they state a price, or scale it.
+func (e *explained) atOnce(held, rest string, first bool) string {
+	if first {
+		return e.say("%s GPUs were held at once: by the volume tiers the price is %s.", held, rest)
+	}
+	return e.say("%s GPUs were held at once: by the volume tiers that is %s of the price.", held, rest)
 }
 
 // lastWord parts a name from the figure behind it: a name may hold spaces.

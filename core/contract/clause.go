@@ -20,7 +20,7 @@ func rootClauses() []clause[Contract] {
 		{"addons", (*reader).addons},
 		{"commitment", (*reader).commitment},
 		{"limits", nil},
-		{"states", nil},
+		{"states", (*reader).states},
 		{"termination", nil},
 		{"arrears", nil},
 		{"sla", nil},

@@ -62,7 +62,7 @@ func Compare(was, is *Contract) []Change {
 // order is that of the clauses in Provisions.
 func order() []string {
 	return []string{
-		"contract", "billing", "rates", "reserved", "forward", "packages", "schedule", "idle_relief", "meters", "bundles", "addons", "commitment",
+		"contract", "billing", "rates", "reserved", "forward", "packages", "schedule", "idle_relief", "meters", "bundles", "addons", "commitment", "states",
 	}
 }
 

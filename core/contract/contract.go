@@ -29,8 +29,9 @@ type Contract struct {
 	Meters    []Meter
 	Bundles   []Bundle
 	Addons    []Addon
-	Spend     *Spend // that the customer commits to
-	Source    []byte // the document: Parse reads it back to this contract
+	Spend     *Spend  // that the customer commits to
+	States    *States // nil: a running lease bills its GPUs, and no other
+	Source    []byte  // the document: Parse reads it back to this contract
 }
 
 // Billing is how usage becomes invoices.

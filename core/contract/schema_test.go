@@ -62,6 +62,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		"bundles":    {bundleFields(), schema.Properties["bundles"].Items},
 		"addons":     {addonFields(), schema.Properties["addons"].Items},
 		"commitment": {spendFields(), schema.Properties["commitment"].object},
+		"states":     {stateNames(), schema.Properties["states"].object},
 	} {
 		slices.Sort(c.fields)
 		if diff := cmp.Diff(c.fields, c.schema.names()); diff != "" {

@@ -28,6 +28,9 @@ func (o *Outcome) Digest(before fact.Hash) fact.Hash {
 			b = appendText(b, c.Window, c.Commitment, c.SpotPrice)
 			b = appendNumbers(b, boolNumber(c.Idle), int64(c.Book))
 		}
+		if k.State != "" { // likewise from before there were states
+			b = appendText(b, string(k.State))
+		}
 	}
 	for i := range o.Devices {
 		d := &o.Devices[i]

@@ -1,6 +1,10 @@
 package price
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+)
 
 // Conditions are what decides a price besides what the lease states. The zero value is time without any.
 type Conditions struct {
@@ -9,6 +13,8 @@ type Conditions struct {
 	Commitment string // the reservation, forward or package that covers it, or "" for burst
 	SpotPrice  string // the spot index's price as its tick states it, or ""
 	Book       uint64 // position of the price book fact that prices the SKU, 0 for the contract's own price
+	// State is the lease's while it scales the price: "" for time at the whole of it, of a running lease.
+	State fact.LeaseState
 }
 
 // CompareConditions is the order of conditions in rows, totals and lines.
@@ -22,5 +28,6 @@ func CompareConditions(c, o Conditions) int {
 	}
 	return cmp.Or(
 		cmp.Compare(c.Window, o.Window), idle, cmp.Compare(c.Commitment, o.Commitment), cmp.Compare(c.SpotPrice, o.SpotPrice), cmp.Compare(c.Book, o.Book),
+		cmp.Compare(c.State, o.State),
 	)
 }

@@ -23,6 +23,7 @@ type writer struct {
 	book     bool
 	skus     []string
 	meters   map[string]string // the unit of each
+	levels   []string          // the meters that count levels by time
 	names    int
 }
 
@@ -51,6 +52,7 @@ func contract(choose Chooser) *node {
 	if w.cycle != "hourly" {
 		w.maybe(root, "commitment", func() *node { return fields().put("spend", w.amount()+"/month").put("shortfall", "bill") })
 	}
+	w.maybe(root, "states", w.states)
 	return root
 }
 
@@ -208,6 +210,28 @@ func (w *writer) addons() *node {
 			f.put("price", w.amount()+"/month").put("prorate", "true")
 		}
 		out.items = append(out.items, f)
+	}
+	return out
+}
+
+// states has a part of GPU time or of a level in one to three states.
+func (w *writer) states() *node {
+	out := fields()
+	for _, state := range w.some("running", "suspended", "stopped") {
+		of := fields()
+		part := w.factor
+		if state == "running" {
+			part = func() string { return w.one("1%", "90%", "100%", "125%") } // a running lease bills its GPUs
+		}
+		if w.oneIn(2) {
+			of.put("gpu", part())
+		}
+		for _, name := range w.levels {
+			if w.oneIn(2) {
+				of.put(name, w.factor())
+			}
+		}
+		out.set(state, of)
 	}
 	return out
 }

@@ -117,6 +117,10 @@ var chineseContract = map[string]string{
 	"Commitment":                       "消费承诺",
 	"At least %s is spent; what is missing is billed.": "至少消费 %s，不足部分补足。",
 
+	"Lease states": "租约状态",
+	"State":        "状态",
+	"Bills":        "计费",
+
 	// changes
 	"The two contracts say the same.": "两份合同内容相同。",
 	"%s: was %s, is %s":               "%s：原为 %s，现为 %s",
@@ -159,6 +163,7 @@ var chineseContract = map[string]string{
 	"addons":                  "附加项",
 	"prorate":                 "按天折算",
 	"commitment":              "消费承诺",
+	"states":                  "租约状态",
 	"quantity":                "数量",
 	"sku":                     "规格",
 	"take_or_pay":             "照付不议",

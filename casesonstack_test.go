@@ -18,7 +18,7 @@ import (
 
 // names are what all customers of a provider share a space of; numbered are those of an invoice, which it hands out in turn.
 var (
-	names    = regexp.MustCompile(`\b(contract|customer|lease|node|device|index|book|price_book): ([\w/.-]+)`)
+	names    = regexp.MustCompile(`\b(contract|customer|lease|resource|node|device|index|book|price_book): ([\w/.-]+)`)
 	numbered = regexp.MustCompile(scenario.Series + `-\d{6}|"number":\d+`)
 )
 
@@ -46,7 +46,7 @@ func TestMarkedCasesShowEveryClause(t *testing.T) {
 	}
 	for _, word := range []string{
 		"schedule:", "holidays:", "add:", "idle_relief:", "bill_by: observed", "spot:", "lock:", "reclaimed_free_within:", "reserved:", "forward:",
-		"take_or_pay: true", "packages:", "price_book:", "cap:", "volume:", "method: volume", "meters:", "aggregate:", "addons:", "bundles:", "commitment:",
+		"take_or_pay: true", "packages:", "price_book:", "cap:", "volume:", "method: volume", "meters:", "aggregate:", "addons:", "bundles:", "commitment:", "states:",
 		"pay: advance", "kind: advance",
 		"region:", "service_tier:", "dedicated:", "minimum:", "granularity:", "Australia/Sydney",
 		"lease_resized:", "lease_state_changed:", "refusal_waived:", "refusal_carried:", "contract_amended:", "price_book_published:",

@@ -60,7 +60,7 @@ type Fold struct {
 // NewFold is the alerter before the first block.
 func NewFold(rule Rule) *Fold {
 	return &Fold{
-		rule: rule, book: occupancy.NewBook(), keys: map[string]bool{}, minutes: map[span.Minute]map[string]*minute{},
+		rule: rule, book: occupancy.NewBook(nil), keys: map[string]bool{}, minutes: map[span.Minute]map[string]*minute{},
 		leases: map[string]bool{}, firing: map[target]bool{},
 	}
 }

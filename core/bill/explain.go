@@ -33,6 +33,7 @@ type Input struct {
 	Name   string    // the resource of a reading
 	Line   LineKey   // of time and charges
 	Span   span.Span // From and To are one instant for a reading; zero where the whole period is meant
+	State  string    // of a level that bills by the state of a lease: stopped 200%
 	Stated *big.Rat  // a reading's own value, else nil
 	Counts *big.Rat  // what of it counts, in Unit
 	Unit   string    // empty for the contract's currency

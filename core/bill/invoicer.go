@@ -102,7 +102,8 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	}
 	s.keys[f.Key] = true
 	switch b := f.Body.(type) {
-	case *fact.ContractSigned, *fact.ContractAmended, *fact.PriceBookPublished, *fact.MeterRecorded, *fact.PackagePurchased:
+	case *fact.ContractSigned, *fact.ContractAmended, *fact.PriceBookPublished, *fact.MeterRecorded, *fact.PackagePurchased,
+		*fact.LeaseStarted, *fact.LeaseStateChanged, *fact.LeaseStopped:
 		for _, changed := range s.contracts.Apply(f) {
 			s.amended = append(s.amended, amendment{changed.Contract, s.dayOf(changed), f.Seq})
 		}
@@ -138,7 +139,7 @@ func (s *Invoicer) Apply(f fact.Fact) {
 		s.lastStated = f.Seq
 	case *fact.CustomerHalted:
 		s.halted[b.Customer] = b.Reason
-	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.SpotPriceChanged:
+	case *fact.LeaseResized, *fact.RefusalWaived, *fact.SpotPriceChanged:
 		s.lastStated = f.Seq
 	}
 }

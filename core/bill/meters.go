@@ -3,6 +3,7 @@ package bill
 import (
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
@@ -27,9 +28,10 @@ func (c *pricing) meters() error {
 
 // metered is what a meter adds up to in a period.
 type metered struct {
-	name  string
-	total *big.Rat
-	parts []meteredPart // in order of time
+	name   string
+	total  *big.Rat
+	parts  []meteredPart // in order of time
+	states []string      // how states of leases weighed it, as steps
 	// inputs are the readings that count, where they are asked for.
 	inputs []Input
 }
@@ -61,6 +63,7 @@ func (c *pricing) meter(q metered) {
 		exact.Add(exact, share.Mul(share, p.amount))
 		steps = append(steps, p.steps...)
 	}
+	steps = slices.Concat(q.states, steps)
 	c.item(LineKey{Item: ItemMeter, Name: q.name}, Item{Quantity: q.total, Unit: q.parts[0].Unit, Steps: steps, Inputs: q.inputs}, exact)
 }
 
@@ -149,11 +152,12 @@ func (c *pricing) metered(name string) metered {
 	}
 	for _, readings := range c.contracts.Series(c.Contract.ID, name) {
 		if pieces[0].meter.Aggregate == contract.TimeWeighted {
-			weigh(pieces, readings)
+			c.weigh(pieces, readings)
 		} else {
 			collect(pieces, span.Span{From: c.Period.From, To: c.until}, readings)
 		}
 	}
+	q.states = stateSteps(pieces)
 	for _, p := range pieces {
 		q.inputs = append(q.inputs, p.inputs...)
 		quantity := p.sum
@@ -172,13 +176,21 @@ func (c *pricing) metered(name string) metered {
 
 // meteredPiece is a part of the period with one version and one length of the unit's time.
 type meteredPiece struct {
-	span    span.Span
-	version uint64
-	meter   contract.Meter
-	seconds int64    // of the unit's time: a month of GB-months
-	sum     *big.Rat // of quantities; of levels x seconds where the meter is time-weighted
-	traced  bool
-	inputs  []Input
+	span     span.Span
+	version  uint64
+	meter    contract.Meter
+	contract *contract.Contract
+	seconds  int64    // of the unit's time: a month of GB-months
+	sum      *big.Rat // of quantities; of levels x seconds where the meter is time-weighted
+	states   []inState
+	traced   bool
+	inputs   []Input
+}
+
+// inState is what stood on a meter while its leases were in one state, before it was weighed.
+type inState struct {
+	step  string   // state stopped 200%
+	level *big.Rat // x seconds
 }
 
 // meteredPieces cuts the period, as far as it is known, where the version changes, and by local days where a month or year of
@@ -197,7 +209,7 @@ func (c *pricing) meteredPieces(name string) []meteredPiece {
 				zone := p.Contract.Zone
 				end = min(end, zone.StartOfDay(zone.DateOf(at).AddDays(1)))
 			}
-			piece := meteredPiece{span: span.Span{From: at, To: end}, version: p.Seq, meter: m, sum: new(big.Rat), traced: c.traced}
+			piece := meteredPiece{span: span.Span{From: at, To: end}, version: p.Seq, contract: p.Contract, meter: m, sum: new(big.Rat), traced: c.traced}
 			if m.Aggregate == contract.TimeWeighted {
 				piece.seconds = price.UnitSeconds(p.Contract, m.PerTime, at)
 			}
@@ -208,8 +220,9 @@ func (c *pricing) meteredPieces(name string) []meteredPiece {
 	return out
 }
 
-// weigh adds level x seconds to each piece: a level holds until the next reading of its resource, from whichever period it comes.
-func weigh(pieces []meteredPiece, readings []contract.Reading) {
+// weigh adds level x seconds to each piece: a level holds until the next reading of its resource, from whichever period it comes. Of
+// a meter that bills by state, the part counts that bills in the state of the lease which is the resource.
+func (c *pricing) weigh(pieces []meteredPiece, readings []contract.Reading) {
 	for i, x := range readings {
 		holds := span.Span{From: x.At, To: span.Open}
 		if i+1 < len(readings) {
@@ -223,15 +236,62 @@ func weigh(pieces []meteredPiece, readings []contract.Reading) {
 		})
 		for k := first; k < len(pieces) && pieces[k].span.From < holds.To; k++ {
 			p := &pieces[k]
-			during := p.span.Intersect(holds)
-			held := new(big.Rat).SetInt64(during.Seconds())
-			p.sum.Add(p.sum, held.Mul(held, x.Value))
-			if p.traced {
-				counts := held.Quo(held, new(big.Rat).SetInt64(p.seconds))
-				p.inputs = append(p.inputs, Input{Kind: InputLevel, Name: x.Resource, Span: during, Stated: x.Value, Counts: counts, Unit: p.meter.Unit})
+			for _, portion := range c.contracts.Portions(p.contract, p.meter.Name, x.Resource, p.span.Intersect(holds)) {
+				p.weigh(x, portion)
 			}
 		}
 	}
+}
+
+// weigh adds what a level counts during a portion.
+func (p *meteredPiece) weigh(x contract.Reading, during contract.Portion) {
+	level := new(big.Rat).SetInt64(during.Seconds())
+	level.Mul(level, x.Value)
+	counts, step := new(big.Rat).Set(level), ""
+	if during.Part != nil {
+		counts.Mul(counts, during.Part)
+		step = "state " + string(during.State) + " " + money.PercentText(during.Part)
+		p.note(step, level)
+	}
+	p.sum.Add(p.sum, counts)
+	if p.traced {
+		p.inputs = append(p.inputs, Input{
+			Kind: InputLevel, Name: x.Resource, Span: during.Span, State: strings.TrimPrefix(step, "state "), Stated: x.Value,
+			Counts: counts.Quo(counts, new(big.Rat).SetInt64(p.seconds)), Unit: p.meter.Unit,
+		})
+	}
+}
+
+// note keeps what stood on the meter in a state.
+func (p *meteredPiece) note(step string, level *big.Rat) {
+	for _, s := range p.states {
+		if s.step == step {
+			s.level.Add(s.level, level)
+			return
+		}
+	}
+	p.states = append(p.states, inState{step, level})
+}
+
+// stateSteps shows how states weighed a meter's levels: "state stopped 200%: 0.5" is half a unit that counts twice. What stood there
+// outside the life of a lease counts as it is and has no step.
+func stateSteps(pieces []meteredPiece) []string {
+	sums := map[string]*big.Rat{}
+	var steps []string
+	for _, p := range pieces {
+		for _, s := range p.states {
+			if sums[s.step] == nil {
+				sums[s.step] = new(big.Rat)
+				steps = append(steps, s.step)
+			}
+			sums[s.step].Add(sums[s.step], new(big.Rat).Quo(s.level, new(big.Rat).SetInt64(p.seconds)))
+		}
+	}
+	slices.Sort(steps)
+	for i, step := range steps {
+		steps[i] = step + ": " + number(sums[step])
+	}
+	return steps
 }
 
 // collect adds what one resource's readings of the period give to the pieces that hold them.

@@ -20,7 +20,7 @@ func rootClauses() []clause[Contract] {
 		{"addons", (*reader).addons},
 		{"commitment", (*reader).commitment},
 		{"limits", (*reader).limits},
-		{"states", nil},
+		{"states", (*reader).states},
 		{"termination", nil},
 		{"arrears", (*reader).arrears},
 		{"sla", nil},

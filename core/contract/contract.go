@@ -30,8 +30,9 @@ type Contract struct {
 	Meters    []Meter
 	Bundles   []Bundle
 	Addons    []Addon
-	Spend     *Spend // that the customer commits to
-	Limit     *Limit // of what is spent
+	Spend     *Spend  // that the customer commits to
+	Limit     *Limit  // of what is spent
+	States    *States // nil: a running lease bills its GPUs, and no other
 	Arrears   Arrears
 	Source    []byte // the document: Parse reads it back to this contract
 }

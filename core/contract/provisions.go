@@ -35,6 +35,7 @@ func (c *Contract) Provisions() []Provision {
 	p.relief()
 	p.meters()
 	p.charges()
+	p.states()
 	return p.list
 }
 

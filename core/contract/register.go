@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -50,7 +51,7 @@ type statement struct {
 }
 
 // Register holds what was agreed, and what was stated of it: every contract and its versions, price books, readings of meters,
-// purchases. It answers what was in force at an instant.
+// purchases, and the states of leases that meters follow. It answers what was in force at an instant.
 type Register struct {
 	agreements map[string]*agreement
 	customers  map[string][]*agreement // in order of contract id
@@ -63,7 +64,10 @@ type Register struct {
 	whole      map[supplied]string   // by slice
 	slices     map[supplied][]string // by whole GPU, in order
 	perSlice   bool
-	last       uint64 // position of the last fact
+	lives      map[string][]fact.Fact // what says in which states a lease is, in order of position
+	byState    bool                   // some meter bills by them
+	before     uint64                 // 0, or the position from which on lives are not looked at
+	last       uint64                 // position of the last fact
 	lookback   span.Second
 }
 
@@ -73,6 +77,7 @@ func NewRegister() *Register {
 		agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{},
 		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{},
 		supplied: map[supplied]bool{}, counted: map[supplied]bool{}, whole: map[supplied]string{}, slices: map[supplied][]string{},
+		lives: map[string][]fact.Fact{},
 	}
 }
 
@@ -103,6 +108,8 @@ func (r *Register) Apply(f fact.Fact) []Changed {
 		r.settle(&p)
 		r.purchases[b.Contract] = append(r.purchases[b.Contract], p)
 		return []Changed{{Contract: b.Contract, Customer: r.Customer(b.Contract), From: b.At, Leases: true}}
+	case *fact.LeaseStarted, *fact.LeaseStateChanged, *fact.LeaseStopped:
+		return r.applyLife(f, occupancy.At(b))
 	default:
 		return nil
 	}
@@ -123,6 +130,7 @@ func (r *Register) applyContract(f fact.Fact) Changed {
 		r.versions[v.Seq] = v
 		r.noteSupplies(v.Contract)
 		r.lookback = max(r.lookback, v.Contract.lookback())
+		r.byState = r.byState || v.Contract.namesMeters()
 	}
 	r.index(a)
 	r.settleAll(id)
@@ -419,6 +427,7 @@ func (r *Register) Before(seq uint64) *Register {
 	}
 	out := NewRegister()
 	out.versions = r.versions // a position names one version for ever
+	out.lives, out.before = r.lives, seq
 	for id, a := range r.agreements {
 		if n := len(a.statements); n > 0 && a.statements[n-1].Seq >= seq {
 			a = &agreement{id: id, statements: slices.DeleteFunc(slices.Clone(a.statements), func(s statement) bool { return s.Seq >= seq })}

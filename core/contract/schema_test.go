@@ -65,6 +65,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		"commitment": {spendFields(), schema.Properties["commitment"].object},
 		"limits":     {limitFields(), schema.Properties["limits"].object},
 		"arrears":    {arrearsFields(), schema.Properties["arrears"].Items},
+		"states":     {stateNames(), schema.Properties["states"].object},
 	} {
 		slices.Sort(c.fields)
 		if diff := cmp.Diff(c.fields, c.schema.names()); diff != "" {

@@ -40,6 +40,7 @@ type ReportSegment struct {
 	Idle            bool           `json:"idle,omitempty"`
 	Commitment      string         `json:"commitment,omitempty"`
 	SpotPrice       string         `json:"spot_price,omitempty"`
+	State           string         `json:"state,omitempty"` // of the lease, where it scales the price
 	Steps           []string       `json:"steps,omitempty"`
 	PerGPUHour      string         `json:"per_gpu_hour,omitempty"`
 	Exact           string         `json:"exact_fraction,omitempty"`
@@ -51,6 +52,7 @@ type ReportInput struct {
 	Name   string         `json:"name,omitempty"` // the resource of a reading, else the SKU or name of the line that is meant
 	From   string         `json:"from,omitempty"`
 	To     string         `json:"to,omitempty"`
+	State  string         `json:"state,omitempty"` // of a lease, and the part of a level that counts in it: stopped 200%
 	Stated string         `json:"stated,omitempty"`
 	Counts string         `json:"counts"`
 	Unit   string         `json:"unit,omitempty"`
@@ -83,7 +85,7 @@ func (x *Explanation) Report() *Report {
 		return r
 	}
 	for _, in := range x.Item.Inputs {
-		out := ReportInput{Kind: in.Kind, Name: in.Name, Counts: in.Counts.RatString(), Unit: in.Unit}
+		out := ReportInput{Kind: in.Kind, Name: in.Name, State: in.State, Counts: in.Counts.RatString(), Unit: in.Unit}
 		if in.Kind == bill.InputTime || in.Kind == bill.InputCharge {
 			if out.Name = in.Line.Name; in.Line.Item == "" {
 				out.Name = in.Line.SKU
@@ -105,7 +107,7 @@ func (x *Explanation) reportSegment(g *Segment) ReportSegment {
 	out := ReportSegment{
 		Lease: g.Lease, Device: g.Device, Kind: k.Kind, From: x.text(g.Span.From), To: x.text(g.Span.To), Milli: g.Milli,
 		MilliGPUSeconds: g.MilliGPUSeconds, Standing: k.Standing, Reason: k.Reason, Version: k.Version, Book: k.Book,
-		Window: k.Window, Idle: k.Idle, Commitment: k.Commitment, SpotPrice: k.SpotPrice,
+		Window: k.Window, Idle: k.Idle, Commitment: k.Commitment, SpotPrice: k.SpotPrice, State: string(k.State),
 	}
 	if g.Exact == nil {
 		return out

@@ -70,7 +70,8 @@ type LeaseResized struct {
 	ShareMilli int64       `json:"share_milli,omitempty" yaml:"share_milli"`
 }
 
-// LeaseState is what a lease does: running bills its GPUs, suspended and stopped do not.
+// LeaseState is what a lease does. What bills in it is the contract's word: of one that says nothing, running bills its GPUs, and suspended
+// and stopped do not.
 type LeaseState string
 
 // The lease states.
@@ -80,7 +81,7 @@ const (
 	Halted    LeaseState = "stopped"
 )
 
-// LeaseStateChanged moves a lease between states; entering running from another state is a start.
+// LeaseStateChanged moves a lease between states; entering one that bills GPUs from one that does not is a start.
 type LeaseStateChanged struct {
 	Lease string      `json:"lease" yaml:"lease"`
 	At    span.Second `json:"at" yaml:"at"`

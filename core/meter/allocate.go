@@ -102,7 +102,7 @@ func (c *classifier) unitDemands(dst []change, u occupancy.Unit, of allocationOf
 					granted = min(granted, room)
 					room -= granted
 				}
-				if c.draws(tr.Lease, at, of) {
+				if c.draws(tr, at, of) {
 					asked = granted
 				}
 			}
@@ -115,12 +115,13 @@ func (c *classifier) unitDemands(dst []change, u occupancy.Unit, of allocationOf
 	return dst
 }
 
-// draws tells whether a lease's time at an instant may be covered by a contract's commitments for a SKU.
-func (c *classifier) draws(l *occupancy.Lease, at span.Second, of allocationOf) bool {
+// draws tells whether a tranche's time at an instant may be covered by a contract's commitments for a SKU.
+func (c *classifier) draws(tr *occupancy.Tranche, at span.Second, of allocationOf) bool {
+	l := tr.Lease
 	if c.contracts.Whole(of.contract, l.Started.SKU) != of.sku || l.Started.PricingMode != price.OnDemand {
 		return false
 	}
-	key := c.keyAt(l, at, at)
+	key := c.keyAt(l, tr.State, at, at)
 	return drawing(key) && key.Contract == of.contract
 }
 

@@ -156,7 +156,7 @@ func (c *classifier) countedOn(u occupancy.Unit, s span.Span, of allocationOf) (
 			granted = min(granted, room)
 			room -= granted
 		}
-		key := c.keyAt(tr.Lease, s.From, s.From)
+		key := c.keyAt(tr.Lease, tr.State, s.From, s.From)
 		if key.Contract != of.contract || key.SKU != of.sku {
 			continue
 		}

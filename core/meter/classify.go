@@ -2,6 +2,7 @@ package meter
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -138,7 +139,7 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int
 			granted = min(granted, room)
 			room -= granted
 		}
-		key := c.keyAt(tr.Lease, s.From, s.From)
+		key := c.keyAt(tr.Lease, tr.State, s.From, s.From)
 		for _, part := range c.supply(key, tr, s, granted) {
 			for _, st := range c.stretches(uh, part, tr.Lease, s, each, cov) {
 				c.add(uh, tr.Lease, st.key, st.each.Times(part.milli))
@@ -157,7 +158,7 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int
 func overlapping(key ChargeKey, l *occupancy.Lease, at span.Second) ChargeKey {
 	if key.Standing == Priced {
 		key.Standing, key.Reason = refusedOr(l, at), ReasonOverlap
-		key.Window, key.SpotPrice, key.AtOnceMilli, key.SliceMilli = "", "", 0, 0 // it has no price
+		key.Window, key.SpotPrice, key.AtOnceMilli, key.SliceMilli, key.State = "", "", 0, 0, "" // it has no price
 	}
 	return key
 }
@@ -170,9 +171,9 @@ func refusedOr(l *occupancy.Lease, at span.Second) Standing {
 	return Refused
 }
 
-// keyAt names the conditions of a lease at an instant, and whether they were waived at a second: they are one but for
+// keyAt names the conditions of a lease in a state at an instant, and whether they were waived at a second: they are one but for
 // the top-up of a start, which takes the version of the stop and belongs to the second before.
-func (c *classifier) keyAt(l *occupancy.Lease, at, second span.Second) ChargeKey {
+func (c *classifier) keyAt(l *occupancy.Lease, state fact.LeaseState, at, second span.Second) ChargeKey {
 	st := l.Started
 	k := ChargeKey{
 		Customer: st.Customer, SKU: st.SKU, PricingMode: st.PricingMode, Region: st.Region, ServiceTier: st.ServiceTier,
@@ -190,15 +191,23 @@ func (c *classifier) keyAt(l *occupancy.Lease, at, second span.Second) ChargeKey
 			}
 			k.SpotPrice = c.spot.at(place{terms.Index, st.Region}, terms.At(st.At, second), v.Contract.Currency)
 		}
-		k.Book = c.contracts.BookAt(v.Contract, at)
+		k.Book, k.State = c.contracts.BookAt(v.Contract, at), scaled(v.Contract, state)
 		if reason = c.unpriceable(v, k, at); reason == "" {
 			k.Window, reason = v.Contract.Schedule.At(k.PricingMode, v.Contract.Zone, second)
 		}
 	}
 	if reason != "" {
-		k.Standing, k.Reason, k.SpotPrice, k.Book = refusedOr(l, second), reason, "", 0
+		k.Standing, k.Reason, k.SpotPrice, k.Book, k.State = refusedOr(l, second), reason, "", 0, ""
 	}
 	return k
+}
+
+// scaled is the state where a bill has to name it: any but running, and that too where a part other than the whole of it bills.
+func scaled(c *contract.Contract, state fact.LeaseState) fact.LeaseState {
+	if state == fact.Running && (c.States == nil || c.GPUIn(state).Cmp(big.NewRat(1, 1)) == 0) {
+		return ""
+	}
+	return state
 }
 
 // day is a local day of a contract, or the part of it that lies in one period.
@@ -264,7 +273,7 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 	}
 	last, stop := e.Start.LastSecond(), e.Start.Span.To
 	v, reason := c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop)
-	if reason != "" { // the contract ended with the lease: its last second still belongs to it
+	if reason != "" || v.Contract.GPUIn(e.Start.State).Sign() == 0 { // what billed ended with the lease: its last second still belongs to it
 		stop = last
 		if v, reason = c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop); reason != "" {
 			return // the start's own seconds are refused with this reason already
@@ -275,7 +284,7 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 	if !e.Start.AfterFault {
 		billable = max(billable, b.MinimumSeconds)
 	}
-	key := c.sliced(c.atOnce(c.keyAt(e.Lease, stop, last), last), e.Each)
+	key := c.sliced(c.atOnce(c.keyAt(e.Lease, e.Start.State, stop, last), last), e.Each)
 	key.Kind = TopUp
 	refused := c.refused(uh.Unit, e, last)
 	for _, p := range []part{{key: key, milli: e.Milli - refused}, {key: overlapping(key, e.Lease, last), milli: refused}} {

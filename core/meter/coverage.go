@@ -45,6 +45,24 @@ func (c *coverage) cover(u Unit, hour span.Hour, from *samples) *coverage {
 	return c
 }
 
+// SlowSourceSeconds: so many seen seconds in an hour, no two of them side by side, tell a source that does not look every second. Losses
+// of one that does leave neighbours.
+const SlowSourceSeconds = 10
+
+// slow tells whether what saw the device in the hour looks less often than once a second.
+func (c *coverage) slow() bool {
+	seen := 0
+	var before span.SecondMask // the last second of the minute before, as the first of the next
+	for _, m := range c.seen {
+		if m&(m<<1|before) != 0 {
+			return false
+		}
+		seen += m.Count()
+		before = m >> (span.SecondsPerMinute - 1) & 1
+	}
+	return seen >= SlowSourceSeconds
+}
+
 // around is what is known of the device in an hour, or nil.
 func (c *coverage) around(h span.Hour) *sampledHour {
 	return c.samples.devices[deviceHour{c.device, h}]

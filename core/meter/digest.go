@@ -31,6 +31,9 @@ func (o *Outcome) Digest(before fact.Hash) fact.Hash {
 				b = appendNumbers(b, c.AtOnceMilli, c.SliceMilli)
 			}
 		}
+		if k.State != "" { // likewise from before there were states
+			b = appendText(b, string(k.State))
+		}
 	}
 	for i := range o.Devices {
 		d := &o.Devices[i]

@@ -10,6 +10,10 @@ import (
 // ReasonNotSeen: no sample proves the second, and the contract bills what was observed.
 const ReasonNotSeen = "not_seen"
 
+// ReasonSlowSource: the contract bills what was observed, and what observed the hour looks less often than once a second (page 3b, bill_by:
+// observed): unseen seconds are no proof that nobody used the device.
+const ReasonSlowSource = "slow_source"
+
 // stretch is a part of a stretch under one key: the seconds of one milli.
 type stretch struct {
 	key  ChargeKey
@@ -23,6 +27,10 @@ func (c *classifier) stretches(uh UnitHour, p part, l *occupancy.Lease, s span.S
 	c.stretched = append(c.stretched[:0], stretch{key, each})
 	v, ok := c.contracts.Version(key.Version)
 	if !ok || key.Standing != Priced {
+		return c.stretched
+	}
+	if v.Contract.Billing.Observed && cov != nil && cov.slow() {
+		c.stretched[0].key.Standing, c.stretched[0].key.Reason = refusedOr(l, s.From), ReasonSlowSource
 		return c.stretched
 	}
 	if rule := v.Contract.Idle; rule != nil && cov != nil && uh.Unit.Device != "" {

@@ -27,8 +27,9 @@ type oracle struct {
 }
 
 func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
+	contracts := contract.NewRegister()
 	o := &oracle{
-		occupancy.NewBook(), contract.NewRegister(), nil,
+		occupancy.NewBook(contracts), contracts, nil,
 		map[string]map[span.Second]uint64{},
 		map[string]map[span.Second]uint8{},
 		map[string]map[span.Second]bool{},
@@ -54,6 +55,7 @@ func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 			o.book.Apply(f)
 		}
 	}
+	o.book.Changing(func(l *occupancy.Lease) { o.book.Reconsider(l) }) // contracts are known now
 	for i := range list {
 		o.hear(&list[i])
 	}
@@ -152,9 +154,9 @@ func (o *oracle) second(u occupancy.Unit, at span.Second) {
 			parts[of] = parts[of].Plus(each)
 		}
 		for of, a := range parts {
-			k := o.key(tr.Lease, at, at, Leased, of.refused)
+			k := o.key(tr.Lease, tr.State, at, at, Leased, of.refused)
 			if of.by != nil {
-				k = o.coveredKey(k, of.by, tr.Lease, at)
+				k = o.coveredKey(k, of.by, tr, at)
 			}
 			k = o.sampled(u, tr.Lease, at, seen, k)
 			k.Idle = k.Idle && (of.by == nil || of.by.forward)
@@ -169,6 +171,15 @@ func (o *oracle) sampled(u occupancy.Unit, l *occupancy.Lease, at span.Second, s
 	if !ok || k.Standing != Priced {
 		return k
 	}
+	if v.Contract.Billing.Observed && o.slowSource(u.Device, at.Hour()) {
+		k.Standing, k.Reason = Refused, ReasonSlowSource
+		for _, w := range l.Waivers {
+			if w.Contains(at) {
+				k.Standing = Waived
+			}
+		}
+		return k
+	}
 	if v.Contract.Billing.Observed && !seen {
 		k.Standing, k.Reason = Unobserved, ReasonNotSeen
 		return k
@@ -180,6 +191,21 @@ func (o *oracle) sampled(u occupancy.Unit, l *occupancy.Lease, at span.Second, s
 		}
 	}
 	return k
+}
+
+// slowSource counts the seen seconds of an hour, unless two stand side by side.
+func (o *oracle) slowSource(device string, h span.Hour) bool {
+	n := 0
+	for at := h.Start(); at < h.End(); at++ {
+		if _, seen := o.runs[device][at]; !seen {
+			continue
+		}
+		n++
+		if _, next := o.runs[device][at+1]; next && at+1 < h.End() {
+			return false
+		}
+	}
+	return n >= 10
 }
 
 // inIdleRun tells whether a second is idle, or lies in a gap of unknown ones between two that are.
@@ -217,7 +243,7 @@ func (o *oracle) add(u occupancy.Unit, l *occupancy.Lease, k ChargeKey, h span.H
 	o.ledger[e] = o.ledger[e].Plus(a)
 }
 
-func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, overlapped bool) ChargeKey {
+func (o *oracle) key(l *occupancy.Lease, state fact.LeaseState, at, second span.Second, kind Kind, overlapped bool) ChargeKey {
 	s := l.Started
 	k := ChargeKey{
 		Customer: s.Customer, SKU: s.SKU, PricingMode: s.PricingMode, Region: s.Region, ServiceTier: s.ServiceTier, Dedicated: s.Dedicated,
@@ -232,7 +258,7 @@ func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, over
 			k.Standing, k.Reason = Free, ReasonReclaimedFree
 			return k
 		}
-		k.SpotPrice = o.spotPrice(l, v, second)
+		k.SpotPrice, k.State = o.spotPrice(l, v, second), named(v, state)
 		if _, refusal := price.Unit(price.Terms{Contract: v.Contract}, Condition(k, at)); refusal != nil {
 			reason = string(refusal.Reason)
 		}
@@ -246,13 +272,21 @@ func (o *oracle) key(l *occupancy.Lease, at, second span.Second, kind Kind, over
 	if reason == "" {
 		return k
 	}
-	k.Standing, k.Reason, k.SpotPrice, k.Window = Refused, reason, "", ""
+	k.Standing, k.Reason, k.SpotPrice, k.Window, k.State = Refused, reason, "", "", ""
 	for _, w := range l.Waivers {
 		if w.Contains(second) {
 			k.Standing = Waived
 		}
 	}
 	return k
+}
+
+// named is a state that the key names: one that is not the whole price of a running lease.
+func named(v contract.Version, state fact.LeaseState) fact.LeaseState {
+	if state == fact.Running && v.Contract.GPUIn(state).RatString() == "1" {
+		return ""
+	}
+	return state
 }
 
 // topUps charges the starts of a lease that are over: share by share, as the last second went.
@@ -263,6 +297,9 @@ func (o *oracle) topUps(l *occupancy.Lease) {
 		}
 		last := max(s.Span.From, s.Span.To-1)
 		at := s.Span.To
+		if v, reason := o.contracts.Resolve(l.Started.Contract, l.Started.Customer, at); reason == "" && v.Contract.GPUIn(s.State).Sign() == 0 {
+			at = last
+		}
 		v, reason := o.contracts.Resolve(l.Started.Contract, l.Started.Customer, at)
 		if reason != "" {
 			continue // the terms of these worlds do not end
@@ -276,7 +313,7 @@ func (o *oracle) topUps(l *occupancy.Lease) {
 			}
 			for i, milli := range [2]int64{h.Milli - refused, refused} {
 				if n := (billable - elapsed) * milli; n != 0 {
-					o.add(h.Unit, l, o.key(l, at, last, TopUp, i == 1), last.Hour(), Amounts{Quantity: n})
+					o.add(h.Unit, l, o.key(l, s.State, at, last, TopUp, i == 1), last.Hour(), Amounts{Quantity: n})
 				}
 			}
 		}

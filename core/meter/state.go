@@ -42,6 +42,7 @@ type State struct {
 
 // NewState is the rater before the first block.
 func NewState() *State {
+	contracts := contract.NewRegister()
 	return &State{
 		stated:   map[periodKey]fact.Total{},
 		keys:     map[string]fact.Hash{},
@@ -50,7 +51,7 @@ func NewState() *State {
 		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{}, nodes: map[string]string{},
 		seen: newSamples(),
 		classifier: classifier{
-			book: occupancy.NewBook(), contracts: contract.NewRegister(), spot: newSpotIndexes(), unpriced: map[priceability]string{},
+			book: occupancy.NewBook(contracts), contracts: contracts, spot: newSpotIndexes(), unpriced: map[priceability]string{},
 			allocations: map[allocationOf]*allocation{}, crowds: map[allocationOf]*crowd{},
 		},
 	}
@@ -146,14 +147,11 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
 		before := reclaimed(s.classifier.book.Lease(f.Body.Entity()))
 		touched := s.classifier.book.Apply(f)
+		s.classifier.contracts.Apply(f) // levels of meters may follow the lease
 		s.leaseProblems(f.Body.Entity(), w)
-		if w != nil {
-			w.touched = append(w.touched, touched...)
-			w.regroup(s.classifier.book.Lease(f.Body.Entity()), touched)
-		}
 		lease := s.classifier.book.Lease(f.Body.Entity())
 		s.classifier.spot.list(lease)
-		s.touchReclaim(lease, before, w)
+		s.touchLease(lease, before, touched, w)
 	case *fact.PriceBookPublished:
 		s.touchContracts(f, w)
 		s.replaceProblems("book/"+b.Book, refusalsOf(s.classifier.contracts.BookProblems(b.Book)), w)
@@ -168,10 +166,23 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 	}
 }
 
+// touchLease touches what a lease holds otherwise than before; before is what the provider had reclaimed.
+func (s *State) touchLease(l *occupancy.Lease, before span.Span, touched []occupancy.Touched, w *work) {
+	if w == nil {
+		return
+	}
+	w.touched = append(w.touched, touched...)
+	w.regroup(l, touched)
+	s.touchReclaim(l, before, w)
+}
+
 // touchContracts takes a fact that prices stand on, and touches what it can change.
 func (s *State) touchContracts(f fact.Fact, w *work) {
 	for _, changed := range s.classifier.contracts.Apply(f) {
 		s.replaceProblems("contract/"+changed.Contract, refusalsOf(s.classifier.contracts.Problems(changed.Contract)), w)
+		if changed.Leases {
+			s.reconsider(changed, w)
+		}
 		if changed.Leases && w != nil {
 			s.touchLeases(changed, w)
 		}
@@ -182,10 +193,26 @@ func (s *State) touchContracts(f fact.Fact, w *work) {
 // whose top-up takes the version of the stop.
 func (s *State) touchLeases(c contract.Changed, w *work) {
 	s.classifier.book.Leases(func(l *occupancy.Lease) {
-		if l.Started != nil && (l.Started.Contract == c.Contract || l.Started.Contract == "" && l.Started.Customer == c.Customer) {
+		if concerns(c, l) {
 			w.touched = append(w.touched, l.Within(span.Span{From: max(c.From, 1) - 1, To: span.Open})...)
 		}
 	})
+}
+
+// reconsider takes in what a changed contract makes of the states of its leases: they may hold their GPUs in other ones now.
+func (s *State) reconsider(c contract.Changed, w *work) {
+	book := s.classifier.book
+	book.Changing(func(l *occupancy.Lease) {
+		if concerns(c, l) {
+			before := reclaimed(l)
+			s.touchLease(l, before, book.Reconsider(l), w)
+		}
+	})
+}
+
+// concerns tells whether a contract may price a lease.
+func concerns(c contract.Changed, l *occupancy.Lease) bool {
+	return l.Started != nil && (l.Started.Contract == c.Contract || l.Started.Contract == "" && l.Started.Customer == c.Customer)
 }
 
 func (s *State) leaseProblems(id string, w *work) {

@@ -39,18 +39,19 @@ func drawing(k ChargeKey) bool {
 	return k.Contract != "" && (k.Standing == Priced || k.Reason == contract.NoHolidayCalendar)
 }
 
-// coveredKey is the key of a covered part. A schedule's windows for forwards change a forward's price, and none changes what a fee
-// pays for.
+// coveredKey is the key of a covered part. A schedule's windows for forwards and the lease's state change a forward's price, and nothing
+// changes what a fee pays for.
 func (c *classifier) coveredKey(key ChargeKey, by *contract.Supply, tr *occupancy.Tranche, at span.Second) ChargeKey {
 	key.Commitment, key.Standing, key.Reason, key.Window = by.Name, Priced, "", ""
 	v, ok := c.contracts.Version(key.Version)
 	if !ok {
 		return key
 	}
-	key.Book = c.contracts.BookAt(v.Contract, at) // time refused for its window named none
+	key.Book, key.State = c.contracts.BookAt(v.Contract, at), "" // time refused for its window named none
 	if by.Priced {
+		key.State = scaled(v.Contract, tr.State)
 		if key.Window, key.Reason = v.Contract.Schedule.At("forward", v.Contract.Zone, at); key.Reason != "" {
-			key.Standing, key.Book = refusedOr(tr.Lease, at), 0
+			key.Standing, key.Book, key.State = refusedOr(tr.Lease, at), 0, ""
 		}
 		key = c.sliced(key, tr.Each)
 	}

@@ -73,6 +73,9 @@ func drawCrowd(t *rapid.T) []fact.Fact {
 	if !strings.Contains(text, "reserved: [") {
 		text = strings.Replace(text, "region: {", "reserved: [{name: base, quantity: 1, price: 1/gpu-day, from: 2026-01-01, to: 2026-02-01}], region: {", 1)
 	}
+	if rapid.Bool().Draw(t, "suspended bills") {
+		text += "states: {suspended: {gpu: 50%}}\n"
+	}
 	bodies := []fact.Body{signed("c1", text)}
 	if rapid.IntRange(0, 3).Draw(t, "amended") == 0 {
 		bodies = append(bodies, &fact.ContractAmended{
@@ -89,7 +92,9 @@ func drawCrowd(t *rapid.T) []fact.Fact {
 		bodies = append(bodies, b)
 		for range rapid.IntRange(0, 2).Draw(t, "changes") {
 			at := b.At + span.Second(rapid.Int64Range(1, 1500).Draw(t, "after"))
-			if rapid.Bool().Draw(t, "resized") && b.Count > 0 {
+			if rapid.IntRange(0, 3).Draw(t, "suspended") == 0 {
+				bodies = append(bodies, &fact.LeaseStateChanged{Lease: id, At: at, State: fact.Suspended})
+			} else if rapid.Bool().Draw(t, "resized") && b.Count > 0 {
 				bodies = append(bodies, &fact.LeaseResized{Lease: id, At: at, Count: rapid.Int64Range(1, 3).Draw(t, "count"), ShareMilli: rapid.SampledFrom([]int64{300, 1000}).Draw(t, "share")})
 			} else {
 				bodies = append(bodies, &fact.LeaseStopped{Lease: id, At: at, By: fact.ByCustomer})
@@ -170,7 +175,7 @@ func (o *oracle) cover(all map[chunk]*covering, id string, at span.Second) {
 			units[tr.Unit] = true
 			room := 10
 			for _, held := range o.book.On(nil, tr.Unit, span.Span{From: at, To: at + 1}) {
-				key := o.key(held.Lease, at, at, Leased, false)
+				key := o.key(held.Lease, held.State, at, at, Leased, false)
 				for n := range int(held.Milli / 100) {
 					if room--; room < 0 && tr.Unit.Device != "" {
 						break
@@ -235,13 +240,13 @@ func (o *oracle) commitments(id string, at span.Second) []*covering {
 }
 
 // coveredKey is the key of a chunk that a commitment covers.
-func (o *oracle) coveredKey(k ChargeKey, by *covering, l *occupancy.Lease, at span.Second) ChargeKey {
-	k.Commitment, k.Standing, k.Reason, k.Window = by.name, Priced, "", ""
+func (o *oracle) coveredKey(k ChargeKey, by *covering, tr occupancy.Tranche, at span.Second) ChargeKey {
+	k.Commitment, k.Standing, k.Reason, k.Window, k.State = by.name, Priced, "", "", ""
 	if v, ok := o.contracts.Version(k.Version); ok && by.forward {
 		k.Window, k.Reason = v.Contract.Schedule.At("forward", v.Contract.Zone, at)
-		if k.Reason != "" {
-			k.Standing = Refused
-			for _, w := range l.Waivers {
+		if k.State = named(v, tr.State); k.Reason != "" {
+			k.Standing, k.State = Refused, ""
+			for _, w := range tr.Lease.Waivers {
 				if w.Contains(at) {
 					k.Standing = Waived
 				}

@@ -198,7 +198,12 @@ func drawClauses(t *rapid.T) string {
 		"idle_relief: {below: 60%, after: 2m, off: 50%, bridge: 10s}\n",
 		"idle_relief: {below: 5%, after: 15m, off: 100%, bridge: 30s}\n",
 		"idle_relief: {below: 5%, after: 0, off: 20%, bridge: 60s}\n",
-	}).Draw(t, "clauses")
+	}).Draw(t, "clauses") + rapid.SampledFrom([]string{
+		"", "",
+		"states: {suspended: {gpu: 30%}}\n",
+		"states: {suspended: {gpu: 100%}, stopped: {gpu: 10%}}\n",
+		"states: {running: {gpu: 90%}, stopped: {gpu: 200%}}\n",
+	}).Draw(t, "states")
 }
 
 // drawFacts are contracts, leases and waivers in order of position.
@@ -236,7 +241,7 @@ func drawFacts(t *rapid.T) []fact.Fact {
 				by := rapid.SampledFrom([]fact.EndedBy{fact.ByCustomer, fact.ByProvider, fact.ByFault}).Draw(t, "by")
 				bodies = append(bodies, &fact.LeaseStopped{Lease: id, At: at, By: by})
 			default:
-				state := rapid.SampledFrom([]fact.LeaseState{fact.Running, fact.Suspended}).Draw(t, "state")
+				state := rapid.SampledFrom([]fact.LeaseState{fact.Running, fact.Suspended, fact.Halted}).Draw(t, "state")
 				bodies = append(bodies, &fact.LeaseStateChanged{Lease: id, At: at, State: state})
 			}
 		}
@@ -258,6 +263,7 @@ func drawBusy(t *rapid.T) func(run uint64, m span.Minute) uint8 {
 func drawBatches(t *rapid.T) []usage.Batch {
 	var out []usage.Batch
 	busy := drawBusy(t)
+	thin := rapid.SampledFrom([]uint64{0, 0, 0xaaaaaaaaaaaaaaaa, ^uint64(0x0004010040100401)}).Draw(t, "thin") // of a source that looks less often
 	for _, node := range []string{"n1", "n2"} {
 		at := worldFrom + span.Second(rapid.Int64Range(0, 1800).Draw(t, "from"))
 		for run := uint64(1); run <= uint64(rapid.IntRange(0, 2).Draw(t, "runs")); run++ {
@@ -267,7 +273,7 @@ func drawBatches(t *rapid.T) []usage.Batch {
 				for _, b := range batches(node, run, seq, span.Span{From: at, To: min(to, worldTo)}, 0) {
 					for _, d := range rapid.SampledFrom([][]string{{"A"}, {"B"}, {"A", "B"}}).Draw(t, "answered") {
 						if (d == "A") == (node == "n1") || d == "B" && run == 2 {
-							b.Blocks = append(b.Blocks, seen(d, b.Spoken&^span.SecondMask(rapid.SampledFrom([]uint64{0, 0, 6, 1 << 40}).Draw(t, "missed")), busy(run, b.Minute)))
+							b.Blocks = append(b.Blocks, seen(d, b.Spoken&^span.SecondMask(rapid.SampledFrom([]uint64{0, 0, 6, 1 << 40}).Draw(t, "missed")|thin), busy(run, b.Minute)))
 						}
 					}
 					out = append(out, b)

@@ -23,11 +23,14 @@ type Lease struct {
 
 // Book holds every lease, by lease, by unit and by group.
 type Book struct {
+	terms  Terms
 	leases map[string]*Lease
 	units  map[Unit][]holder // in order of (span.From, lease id)
-	live   map[Unit]bool     // units with something that is not over, see Live
-	nodes  map[string][]Unit // devices that a lease ever placed on the node
-	groups groups
+	// changing are the leases that ever are in another state than running: what they hold hangs on their terms.
+	changing map[*Lease]bool
+	live     map[Unit]bool     // units with something that is not over, see Live
+	nodes    map[string][]Unit // devices that a lease ever placed on the node
+	groups   groups
 }
 
 // holder is what one lease holds of one unit.
@@ -39,9 +42,9 @@ type holder struct {
 	until    span.Second // the latest end of this holder and all before it: where a search may stop
 }
 
-// NewBook is an empty book.
-func NewBook() *Book {
-	return &Book{leases: map[string]*Lease{}, units: map[Unit][]holder{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}, groups: groups{}}
+// NewBook is an empty book. Terms say what leases hold that do not run; nil is nothing.
+func NewBook(terms Terms) *Book {
+	return &Book{terms: terms, leases: map[string]*Lease{}, units: map[Unit][]holder{}, changing: map[*Lease]bool{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}, groups: groups{}}
 }
 
 // Touched is a unit and the span in which what is held of it, or can be billed of it, changed.
@@ -60,8 +63,28 @@ func (b *Book) Apply(f fact.Fact) []Touched {
 		return l.Within(in)
 	}
 	l.facts = append(l.facts, f)
+	if change, ok := f.Body.(*fact.LeaseStateChanged); ok && change.State != fact.Running {
+		b.changing[l] = true
+	}
+	return b.Reconsider(l)
+}
+
+// Changing calls f, in no order, for every lease that ever is in another state than running: after a change of terms they have to be
+// reconsidered, and no others.
+func (b *Book) Changing(f func(*Lease)) {
+	for l := range b.changing {
+		f(l)
+	}
+}
+
+// Reconsider folds a lease anew, by the terms as they are now, and tells what that touched.
+func (b *Book) Reconsider(l *Lease) []Touched {
 	before, starts := l.Tranches, l.Starts
-	l.refold()
+	terms := b.terms
+	if !b.changing[l] {
+		terms = nil // it always runs: there is nothing to ask
+	}
+	l.refold(terms)
 	b.place(l)
 	return append(differences(before, l.Tranches), startDifferences(starts, l.Starts)...)
 }
@@ -92,18 +115,23 @@ func (b *Book) lease(id string) *Lease {
 }
 
 // refold computes the lease anew from its facts: few facts, and order of arrival cannot matter.
-func (l *Lease) refold() {
-	l.Started = nil
-	var first uint64
-	for _, f := range l.facts { // of two starts the first in the log is the lease's
-		if s, ok := f.Body.(*fact.LeaseStarted); ok && (l.Started == nil || f.Seq < first) {
-			l.Started, first = s, f.Seq
-		}
-	}
-	t := timeline{lease: l, began: map[Unit][]int{}}
+func (l *Lease) refold(terms Terms) {
+	l.Started = firstStart(l.facts)
+	t := timeline{lease: l, terms: terms, began: map[Unit][]int{}}
 	t.fold(l.facts)
 	t.tranches = slices.DeleteFunc(t.tranches, func(tr Tranche) bool { return tr.Span.Empty() })
 	l.Tranches, l.Starts, l.Problems = t.tranches, t.starts, t.problems
+}
+
+// firstStart is the lease's start: of two the first in the log. It is nil while none is known.
+func firstStart(facts []fact.Fact) (start *fact.LeaseStarted) {
+	var first uint64
+	for _, f := range facts {
+		if s, ok := f.Body.(*fact.LeaseStarted); ok && (start == nil || f.Seq < first) {
+			start, first = s, f.Seq
+		}
+	}
+	return start
 }
 
 // place puts what the lease holds now into its units.
@@ -335,7 +363,7 @@ func startDifferences(before, after []Start) []Touched {
 }
 
 func (s *Start) equal(o *Start) bool {
-	return s.Span == o.Span && s.Seq == o.Seq && s.EndedBy == o.EndedBy && s.AfterFault == o.AfterFault && slices.Equal(s.Last, o.Last)
+	return s.Span == o.Span && s.Seq == o.Seq && s.EndedBy == o.EndedBy && s.State == o.State && s.AfterFault == o.AfterFault && slices.Equal(s.Last, o.Last)
 }
 
 // touch appends the start's last second on every unit it held; nothing while it is open.

@@ -130,7 +130,7 @@ func TestTimeline(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := NewBook()
+			b := NewBook(nil)
 			for i := len(tt.facts) - 1; i >= 0; i-- { // the last first: order of arrival plays no part
 				b.Apply(fact.Fact{Seq: uint64(i + 1), Key: fmt.Sprint(i), Body: tt.facts[i]})
 			}
@@ -142,7 +142,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestWaiverTouchesTheTopUp(t *testing.T) {
-	b := NewBook()
+	b := NewBook(nil)
 	b.Apply(fact.Fact{Seq: 1, Body: started(10, 1000)})
 	b.Apply(fact.Fact{Seq: 2, Body: stopped(10, fact.ByCustomer)})
 	got := b.Apply(fact.Fact{Seq: 3, Body: &fact.RefusalWaived{Lease: "L", From: 0, To: 20}})
@@ -154,7 +154,7 @@ func TestWaiverTouchesTheTopUp(t *testing.T) {
 
 // TestRestartsTouchOnlyThemselves: a fact of a lease with many starts before it does not touch all of them again.
 func TestRestartsTouchOnlyThemselves(t *testing.T) {
-	b := NewBook()
+	b := NewBook(nil)
 	b.Apply(fact.Fact{Seq: 1, Body: started(10, 1000)})
 	for i := range 100 {
 		at := span.Second(20 + 20*i)
@@ -167,7 +167,7 @@ func TestRestartsTouchOnlyThemselves(t *testing.T) {
 }
 
 func TestNodeOfADeviceThatMoves(t *testing.T) {
-	b := NewBook()
+	b := NewBook(nil)
 	for i, node := range []string{"z", "a"} {
 		at := span.Second(100 * i)
 		b.Apply(fact.Fact{Seq: uint64(i + 1), Body: &fact.LeaseStarted{Lease: node, At: at + 10, Devices: []fact.Share{{Node: node, Device: "d", ShareMilli: 1}}}})
@@ -186,7 +186,7 @@ func TestNodeOfADeviceThatMoves(t *testing.T) {
 
 // BenchmarkOn: a device with a long history answers for one hour without a look at all of it.
 func BenchmarkOn(b *testing.B) {
-	book := NewBook()
+	book := NewBook(nil)
 	for i := range 100_000 {
 		id, at := fmt.Sprint("L", i), span.Second(3600*i/4)
 		book.Apply(fact.Fact{Seq: uint64(2 * i), Body: &fact.LeaseStarted{Lease: id, At: at, Devices: placed([]int64{1000})}})

@@ -20,7 +20,7 @@ func TestHolders(t *testing.T) {
 		return span.Second(days*day + rapid.SampledFrom([]int64{-1, 0, 1, 50_000}).Draw(t, label))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		b := NewBook()
+		b := NewBook(nil)
 		for i := range rapid.IntRange(1, 30).Draw(t, "facts") {
 			id := fmt.Sprint("L", rapid.IntRange(0, 5).Draw(t, "lease"))
 			at := instant(t, "at")

@@ -24,17 +24,59 @@ type thousandth struct {
 
 // oracle walks one lease's facts a second at a time.
 type oracle struct {
+	terms    *drawnTerms
 	held     map[Unit][]thousandth
 	wanted   map[Unit]int
-	running  bool
+	state    fact.LeaseState
+	entered  uint64
+	holds    bool
 	over     bool
 	started  *fact.LeaseStarted
 	starts   []span.Span
+	last     []fact.LeaseState // of the starts: in which state each was last
 	problems int
 }
 
-func consult(facts []fact.Fact, until span.Second) *oracle {
-	o := &oracle{held: map[Unit][]thousandth{}, wanted: map[Unit]int{}}
+// drawnTerms say of every second whether a lease that does not run holds its GPUs.
+type drawnTerms struct {
+	bills map[fact.LeaseState][horizon]bool
+	edges []span.Second
+}
+
+func (x *drawnTerms) Holds(_ *fact.LeaseStarted, state fact.LeaseState, at span.Second) bool {
+	return state == fact.Running || x.bills[state][min(at, horizon-1)]
+}
+
+func (x *drawnTerms) VersionEdges(dst []span.Second, _, _ string, s span.Span) []span.Second {
+	for _, at := range x.edges {
+		if s.From < at && at < s.To {
+			dst = append(dst, at)
+		}
+	}
+	return dst
+}
+
+// drawTerms changes its mind up to twice.
+func drawTerms(t *rapid.T) *drawnTerms {
+	x := &drawnTerms{bills: map[fact.LeaseState][horizon]bool{}}
+	for range rapid.IntRange(0, 2).Draw(t, "amendments") {
+		x.edges = append(x.edges, span.Second(rapid.Int64Range(1, int64(horizon)-1).Draw(t, "effective")))
+	}
+	for _, state := range []fact.LeaseState{fact.Suspended, fact.Halted} {
+		var bills [horizon]bool
+		for at := range bills {
+			bills[at] = at > 0 && bills[at-1]
+			if at == 0 || slices.Contains(x.edges, span.Second(at)) {
+				bills[at] = rapid.Bool().Draw(t, "bills")
+			}
+		}
+		x.bills[state] = bills
+	}
+	return x
+}
+
+func consult(terms *drawnTerms, facts []fact.Fact, until span.Second) *oracle {
+	o := &oracle{terms: terms, held: map[Unit][]thousandth{}, wanted: map[Unit]int{}}
 	var first uint64
 	for _, f := range facts {
 		if s, ok := f.Body.(*fact.LeaseStarted); ok && (o.started == nil || f.Seq < first) {
@@ -49,6 +91,7 @@ func consult(facts []fact.Fact, until span.Second) *oracle {
 				}
 			}
 		}
+		o.turn(at)
 	}
 	return o
 }
@@ -60,7 +103,7 @@ func (o *oracle) step(f fact.Fact, at span.Second) {
 			return
 		}
 		o.want(b.Lease, b.Devices, b.Count*b.ShareMilli)
-		o.run(at, f.Seq)
+		o.enter(fact.Running, at, f.Seq)
 		return
 	}
 	if o.over || o.started == nil || at < o.started.At {
@@ -72,15 +115,28 @@ func (o *oracle) step(f fact.Fact, at span.Second) {
 		o.want(b.Lease, b.Devices, b.Count*b.ShareMilli)
 		o.fit(at, f.Seq)
 	case *fact.LeaseStateChanged:
-		if b.State == fact.Running && !o.running {
-			o.run(at, f.Seq)
-		} else if b.State != fact.Running {
-			o.halt(at)
-		}
+		o.enter(b.State, at, f.Seq)
 	case *fact.LeaseStopped:
 		o.halt(at)
-		o.over = b.By != fact.ByFault
+		o.state, o.over = "", b.By != fact.ByFault
 	}
+}
+
+func (o *oracle) enter(state fact.LeaseState, at span.Second, seq uint64) {
+	o.state, o.entered = state, seq
+	o.turn(at)
+}
+
+// turn holds or lets go by what the terms say of the second.
+func (o *oracle) turn(at span.Second) {
+	if o.state == "" || !o.terms.Holds(nil, o.state, at) {
+		o.halt(at)
+		return
+	}
+	if !o.holds {
+		o.run(at, o.entered)
+	}
+	o.last[len(o.last)-1] = o.state
 }
 
 func (o *oracle) want(lease string, devices []fact.Share, unplaced int64) {
@@ -94,22 +150,23 @@ func (o *oracle) want(lease string, devices []fact.Share, unplaced int64) {
 }
 
 func (o *oracle) run(at span.Second, seq uint64) {
-	o.running = true
+	o.holds = true
+	o.last = append(o.last, "")
 	o.starts = append(o.starts, span.Span{From: at, To: span.Open})
 	o.fit(at, seq)
 }
 
 func (o *oracle) halt(at span.Second) {
-	if o.running {
+	if o.holds {
 		o.starts[len(o.starts)-1].To = at
 	}
-	o.running = false
+	o.holds = false
 	clear(o.held)
 }
 
 // fit takes the newest away and adds new ones until every unit has what is wanted.
 func (o *oracle) fit(at span.Second, seq uint64) {
-	if !o.running {
+	if !o.holds {
 		return
 	}
 	for u, list := range o.held {
@@ -122,21 +179,27 @@ func (o *oracle) fit(at span.Second, seq uint64) {
 	}
 }
 
+// heldAs is a thousandth and the state in which its lease holds it.
+type heldAs struct {
+	thousandth
+	State fact.LeaseState
+}
+
 // at is who holds how many milli of a unit at a second, told apart by when they began.
-func (o *oracle) at(u Unit) map[thousandth]int64 {
-	out := map[thousandth]int64{}
+func (o *oracle) at(u Unit) map[heldAs]int64 {
+	out := map[heldAs]int64{}
 	for _, m := range o.held[u] {
-		out[m]++
+		out[heldAs{m, o.state}]++
 	}
 	return out
 }
 
 func units(lease string) []Unit { return []Unit{{Device: "A"}, {Device: "B"}, {Lease: lease}} }
 
-func heldIn(b *Book, u Unit, at span.Second) map[thousandth]int64 {
-	out := map[thousandth]int64{}
+func heldIn(b *Book, u Unit, at span.Second) map[heldAs]int64 {
+	out := map[heldAs]int64{}
 	for _, tr := range b.On(nil, u, second(at)) {
-		out[thousandth{tr.Began, tr.Seq}] += tr.Milli
+		out[heldAs{thousandth{tr.Began, tr.Seq}, tr.State}] += tr.Milli
 	}
 	return out
 }
@@ -184,26 +247,38 @@ func drawFacts(t *rapid.T, lease string) []fact.Fact {
 // held by the same tranches, starts are the same, and what could not be taken is counted.
 func TestTimelineAgainstSeconds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		facts := drawFacts(t, "L")
-		book := NewBook()
+		facts, terms := drawFacts(t, "L"), drawTerms(t)
+		book := NewBook(terms)
 		for _, i := range rapid.Permutation(indexes(facts)).Draw(t, "arrival") {
 			book.Apply(facts[i])
 		}
 		for at := span.Second(0); at < horizon; at++ {
-			now := consult(facts, at)
+			now := consult(terms, facts, at)
 			for _, u := range units("L") {
 				if diff := gocmp.Diff(now.at(u), heldIn(book, u, at)); diff != "" {
 					t.Fatalf("%v at second %d (-oracle +book):\n%s", u, at, diff)
 				}
 			}
 		}
-		want, got := consult(facts, horizon), book.Lease("L")
+		want, got := consult(terms, facts, horizon), book.Lease("L")
 		if got == nil {
 			return // nothing was stated
 		}
 		var starts []span.Span
-		for _, s := range got.Starts {
-			starts = append(starts, s.Span)
+		for i, s := range got.Starts {
+			if starts = append(starts, s.Span); i >= len(want.last) {
+				break
+			}
+			last := want.last[i] // of a start without length
+			switch {
+			case s.Span.To == span.Open:
+				last = ""
+			case !s.Span.Empty():
+				last = consult(terms, facts, s.Span.To-1).state
+			}
+			if s.State != last {
+				t.Fatalf("start %v was in state %q, the oracle says %q", s.Span, s.State, last)
+			}
 		}
 		if diff := gocmp.Diff(want.starts, starts); diff != "" || want.problems != len(got.Problems) {
 			t.Fatalf("starts (-oracle +book):\n%s%d problems, the oracle counts %d", diff, len(got.Problems), want.problems)
@@ -223,10 +298,10 @@ func indexes(facts []fact.Fact) []int {
 func look(b *Book, u Unit, at span.Second) string {
 	var out []string
 	for _, tr := range b.On(nil, u, second(at)) {
-		out = append(out, fmt.Sprintf("%s holds %d since %d/%d", tr.Lease.ID, tr.Milli, tr.Began, tr.Seq))
+		out = append(out, fmt.Sprintf("%s holds %d since %d/%d, %s", tr.Lease.ID, tr.Milli, tr.Began, tr.Seq, tr.State))
 	}
 	for _, e := range b.Ended(u, second(at)) {
-		out = append(out, fmt.Sprintf("%s ended %v %v by %s, %v", e.Lease.ID, e.Start.Span, e.Milli, e.Start.EndedBy, e.Start.AfterFault))
+		out = append(out, fmt.Sprintf("%s ended %v %v by %s, %v, %s", e.Lease.ID, e.Start.Span, e.Milli, e.Start.EndedBy, e.Start.AfterFault, e.Start.State))
 	}
 	for _, id := range []string{"L", "M"} {
 		mine := func(s string) bool { return s[:1] == id }
@@ -249,7 +324,8 @@ func TestTouchedCoversEveryChange(t *testing.T) {
 			from := span.Second(rapid.Int64Range(1, 30).Draw(t, "waived"))
 			facts = append(facts, fact.Fact{Key: "w/" + lease, Body: &fact.RefusalWaived{Lease: lease, From: from, To: from + 9}})
 		}
-		book := NewBook()
+		terms := drawTerms(t)
+		book := NewBook(terms)
 		all := append(units("L"), Unit{Lease: "M"})
 		known := map[Unit]map[span.Second]string{}
 		for _, u := range all {
@@ -258,8 +334,14 @@ func TestTouchedCoversEveryChange(t *testing.T) {
 				known[u][at] = look(book, u, at)
 			}
 		}
-		for _, i := range rapid.Permutation(indexes(facts)).Draw(t, "arrival") {
-			for _, c := range book.Apply(facts[i]) {
+		amended := rapid.IntRange(0, len(facts)).Draw(t, "amended after")
+		for n, i := range rapid.Permutation(indexes(facts)).Draw(t, "arrival") {
+			touched := book.Apply(facts[i])
+			if n == amended {
+				*terms = *drawTerms(t)
+				book.Changing(func(l *Lease) { touched = append(touched, book.Reconsider(l)...) })
+			}
+			for _, c := range touched {
 				for at := c.Span.From; at < min(c.Span.To, horizon); at++ {
 					known[c.Unit][at] = look(book, c.Unit, at)
 				}

@@ -26,14 +26,24 @@ type Tranche struct {
 	// Where it changes without the tranche, the tranche goes on with another span.
 	Each  int64
 	Began span.Second
-	Seq   uint64 // position of the fact that began it
+	Seq   uint64          // position of the lease's fact that began it
+	State fact.LeaseState // of the lease: another state splits a tranche, which goes on
 }
 
-// Start is one start of a lease, for minimum and granularity: from entering running to leaving it.
+// Terms are what contracts say of lease states.
+type Terms interface {
+	// Holds tells whether a lease holds its GPUs in a state at an instant.
+	Holds(l *fact.LeaseStarted, state fact.LeaseState, at span.Second) bool
+	// VersionEdges appends to dst the instants within s at which Holds may change its answer.
+	VersionEdges(dst []span.Second, contract, customer string, s span.Span) []span.Second
+}
+
+// Start is one start of a lease, for minimum and granularity: from entering a state that holds GPUs to leaving all of them.
 type Start struct {
 	Span    span.Span // To is span.Open while it runs
-	Seq     uint64    // position of the fact that began it
+	Seq     uint64    // position of the lease's fact that began it
 	EndedBy fact.EndedBy
+	State   fact.LeaseState // once ended: in the last second, or at the instant of a start of length 0
 	// AfterFault: the start before this one ended by a fault, so this one has no minimum (page 3b, Starts).
 	AfterFault bool
 	Last       []Holding // once ended: what was held in the last second, or at the instant of a start of length 0
@@ -70,8 +80,13 @@ type timeline struct {
 	starts   []Start
 	problems []Problem
 	holding  []Holding
-	began    map[Unit][]int // open tranches of a unit, oldest first: indexes into tranches
-	running  bool
+	began    map[Unit][]int  // open tranches of a unit, oldest first: indexes into tranches
+	terms    Terms           // nil: only a running lease holds its GPUs
+	state    fact.LeaseState // "" before the start and after a stop
+	entered  uint64          // position of the fact that brought the state
+	holds    bool
+	heldAs   fact.LeaseState // in which state it held last
+	states   []InState
 	stopped  bool
 }
 
@@ -108,7 +123,12 @@ func At(b fact.Body) span.Second {
 }
 
 func (t *timeline) fold(facts []fact.Fact) {
+	edges := t.edges()
 	for _, f := range ordered(facts) {
+		for len(edges) > 0 && edges[0] < At(f.Body) {
+			t.turn(edges[0])
+			edges = edges[1:]
+		}
 		switch b := f.Body.(type) {
 		case *fact.LeaseStarted:
 			t.start(f, b)
@@ -118,15 +138,32 @@ func (t *timeline) fold(facts []fact.Fact) {
 			}
 		case *fact.LeaseStateChanged:
 			if t.accepts(f) {
-				t.change(f, b)
+				t.enter(b.At, b.State, f.Seq)
 			}
 		case *fact.LeaseStopped:
 			if t.accepts(f) {
 				t.end(b.At, b.By)
+				t.state = ""
+				t.note(b.At)
 				t.stopped = b.By != fact.ByFault // what a fault ended may be restarted (page 3b, Starts)
 			}
 		}
 	}
+	for _, at := range edges {
+		t.turn(at)
+	}
+}
+
+// edges lists the instants at which contracts may say something else of a lease that does not run. What a lease does at such an
+// instant comes first.
+func (t *timeline) edges() []span.Second {
+	if t.terms == nil || t.lease.Started == nil {
+		return nil
+	}
+	l := t.lease.Started
+	edges := t.terms.VersionEdges(nil, l.Contract, l.Customer, span.Span{From: l.At, To: span.Open})
+	slices.Sort(edges)
+	return slices.Compact(edges)
 }
 
 // accepts lists a fact that has no start before it, or follows the stop.
@@ -154,31 +191,58 @@ func (t *timeline) start(f fact.Fact, b *fact.LeaseStarted) {
 		return
 	}
 	t.holding = holdings(b.Lease, b.Devices, b.Count, b.ShareMilli)
-	t.begin(b.At, f.Seq)
+	t.enter(b.At, fact.Running, f.Seq)
 }
 
-func (t *timeline) change(f fact.Fact, b *fact.LeaseStateChanged) {
+func (t *timeline) enter(at span.Second, state fact.LeaseState, seq uint64) {
+	t.state, t.entered = state, seq
+	t.note(at)
+	t.turn(at)
+}
+
+// turn brings what is held to the state: entering one that holds GPUs from one that does not is a start (page 3b, Advance fees), also
+// where a contract makes a state such a one while the lease is in it.
+func (t *timeline) turn(at span.Second) {
+	holds := t.state == fact.Running || t.state != "" && t.terms != nil && t.terms.Holds(t.lease.Started, t.state, at)
 	switch {
-	case b.State == fact.Running && !t.running:
-		t.begin(b.At, f.Seq)
-	case b.State != fact.Running && t.running:
-		t.end(b.At, fact.ByCustomer)
+	case !holds:
+		t.end(at, fact.ByCustomer)
+	case !t.holds:
+		t.begin(at)
+	case t.state != t.heldAs:
+		t.split(at)
 	}
 }
 
 // begin opens a start and the tranches of what is held.
-func (t *timeline) begin(at span.Second, seq uint64) {
+func (t *timeline) begin(at span.Second) {
 	after := len(t.starts) > 0 && t.starts[len(t.starts)-1].EndedBy == fact.ByFault
-	t.starts = append(t.starts, Start{Span: span.Span{From: at, To: span.Open}, Seq: seq, AfterFault: after})
-	t.running = true
+	t.starts = append(t.starts, Start{Span: span.Span{From: at, To: span.Open}, Seq: t.entered, AfterFault: after})
+	t.holds, t.heldAs = true, t.state
 	held := t.holding
 	t.holding = nil
-	t.hold(at, held, seq)
+	t.hold(at, held, t.entered)
+}
+
+// split goes on with what is held in another state.
+func (t *timeline) split(at span.Second) {
+	for i := range len(t.tranches) {
+		rest := t.tranches[i]
+		if rest.Span.To != span.Open {
+			continue
+		}
+		t.tranches[i].Span.To = at
+		rest.Span.From, rest.State = at, t.state
+		open := t.began[rest.Unit]
+		open[slices.Index(open, i)] = len(t.tranches)
+		t.tranches = append(t.tranches, rest)
+	}
+	t.heldAs = t.state
 }
 
 // hold moves from what is held to the new holdings: more of a unit is a new tranche, less ends the newest first.
 func (t *timeline) hold(at span.Second, held []Holding, seq uint64) {
-	if t.running {
+	if t.holds {
 		milli := make(map[Unit]Holding, len(held))
 		for _, h := range held {
 			milli[h.Unit] = h
@@ -244,33 +308,33 @@ func (t *timeline) grow(h Holding, at span.Second, seq uint64) {
 		return
 	}
 	t.tranches = append(t.tranches, Tranche{
-		Lease: t.lease, Unit: h.Unit, Node: h.Node, Span: span.Span{From: at, To: span.Open}, Milli: more, Each: h.Each, Began: at, Seq: seq,
+		Lease: t.lease, Unit: h.Unit, Node: h.Node, Span: span.Span{From: at, To: span.Open}, Milli: more, Each: h.Each, Began: at, Seq: seq, State: t.heldAs,
 	})
 	t.began[h.Unit] = append(t.began[h.Unit], len(t.tranches)-1)
 }
 
-// end closes the running start and all tranches at the first second that is no longer held.
+// end closes the start that runs and all tranches at the first second that is no longer held.
 func (t *timeline) end(at span.Second, by fact.EndedBy) {
-	if !t.running {
+	if !t.holds {
 		return
 	}
 	s := &t.starts[len(t.starts)-1]
-	s.Span.To, s.EndedBy, s.Last = at, by, t.lastHolding(s.Span.From, at)
+	s.Span.To, s.EndedBy = at, by
+	s.Last, s.State = t.lastHolding(s.Span.From, at)
 	for i := range t.tranches {
 		t.tranches[i].Span.To = min(t.tranches[i].Span.To, at)
 	}
 	clear(t.began)
-	t.running = false
+	t.holds = false
 }
 
-// lastHolding is what the tranches held in the second before at, or what is held at the instant of a start of
-// length 0. A resize at the very instant of the stop changes no second, so it does not count.
-func (t *timeline) lastHolding(from, at span.Second) []Holding {
+// lastHolding is what the tranches held in the second before at, and the lease's state then; or both at the instant of a start of
+// length 0. A resize or another state at the very instant of the stop changes no second, so it does not count.
+func (t *timeline) lastHolding(from, at span.Second) (out []Holding, state fact.LeaseState) {
 	if at == from {
-		return t.holding
+		return t.holding, t.heldAs
 	}
 	held := make(map[Unit]int)
-	var out []Holding
 	for i := range t.tranches {
 		tr := &t.tranches[i]
 		if !tr.Span.Contains(at - 1) {
@@ -283,8 +347,9 @@ func (t *timeline) lastHolding(from, at span.Second) []Holding {
 			out = append(out, Holding{Unit: tr.Unit, Node: tr.Node, Each: tr.Each})
 		}
 		out[k].Milli += tr.Milli
+		state = tr.State
 	}
-	return out
+	return out, state
 }
 
 func holdings(lease string, devices []fact.Share, count, share int64) []Holding {

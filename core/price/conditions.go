@@ -1,6 +1,10 @@
 package price
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/gpuhour/gpuhour/core/fact"
+)
 
 // Conditions are what decides a price besides what the lease states. The zero value is time without any.
 type Conditions struct {
@@ -13,6 +17,8 @@ type Conditions struct {
 	// see contract.Tiers.Deciding; else 0.
 	AtOnceMilli int64
 	SliceMilli  int64 // share of the slice, where a price is per slice; else 0
+	// State is the lease's while it scales the price: "" for time at the whole of it, of a running lease.
+	State fact.LeaseState
 }
 
 // CompareConditions is the order of conditions in rows, totals and lines.
@@ -26,6 +32,6 @@ func CompareConditions(c, o Conditions) int {
 	}
 	return cmp.Or(
 		cmp.Compare(c.Window, o.Window), idle, cmp.Compare(c.Commitment, o.Commitment), cmp.Compare(c.SpotPrice, o.SpotPrice), cmp.Compare(c.Book, o.Book),
-		cmp.Compare(c.AtOnceMilli, o.AtOnceMilli), cmp.Compare(c.SliceMilli, o.SliceMilli),
+		cmp.Compare(c.AtOnceMilli, o.AtOnceMilli), cmp.Compare(c.SliceMilli, o.SliceMilli), cmp.Compare(c.State, o.State),
 	)
 }

@@ -123,7 +123,7 @@ type step func(q *query, l *line) *Refusal
 func steps() []step {
 	return []step{
 		onDemand, listCap, // (1) the price of (SKU, mode)
-		region, serviceTier, dedicated, // (2)
+		region, serviceTier, dedicated, state, // (2)
 		atOnce,                 // volume tiers by GPUs held at once
 		covered, spot, spotMax, // (3)
 		window, spotMax, finalCap, // (4)

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuhour/gpuhour/core/must"
 )
 
-// spot replaces the on-demand price by the tick, which is absolute and takes no factors (page 3b, Order of prices). What stood
-// until then is what the contract's max is a part of: the on-demand price with the factors of region, tier and dedicated,
+// spot replaces the on-demand price by the tick, which is absolute and takes no factor but the state's (page 3b, Order of prices). What
+// stood until then is what the contract's max is a part of: the on-demand price with the factors of region, tier, dedicated and state,
 // before any window.
 func spot(q *query, l *line) *Refusal {
 	if q.PricingMode != Spot {
@@ -31,7 +31,7 @@ func spot(q *query, l *line) *Refusal {
 	}
 	l.applied = nil
 	l.set(Spot, q.SpotPrice, perMilliGPUSecond(q.Contract, tick, q.At))
-	return nil
+	return state(q, l)
 }
 
 // spotMax keeps a spot price within the contract's max; a window may have carried it above, so it applies again after one. Then the

@@ -37,10 +37,13 @@ func (w *world) total(t *rapid.T, r *replay.Result, d *deal) *big.Rat {
 	return sum
 }
 
+// levelsFollow tells whether what stands on a meter counts by what a lease does.
+func levelsFollow(c *contract.Contract) bool { return c.States != nil && len(c.States.Meters) > 0 }
+
 // bySecond: what a start costs is the sum of its seconds, and nothing but time and its conditions decides about one.
 func bySecond(c *contract.Contract) bool {
 	committed := slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return len(r.Reserved)+len(r.Forward) > 0 })
-	return c.Billing.MinimumSeconds == 0 && c.Billing.GranularitySeconds == 1 && len(c.Packages) == 0 && !committed
+	return c.Billing.MinimumSeconds == 0 && c.Billing.GranularitySeconds == 1 && len(c.Packages) == 0 && !committed && !levelsFollow(c)
 }
 
 // A lease that is stopped and goes on as another in the same second costs what it would have.
@@ -169,7 +172,7 @@ func TestMoreTimeNeverCostsLess(t *testing.T) {
 			apart := func(r contract.Rate) bool { return r.Volume == nil && r.AtOnce == nil && len(r.Forward) == 0 }
 			steady := c.Billing.MinimumSeconds == 0 && c.Billing.GranularitySeconds == 1
 			uncapped := c.Limit == nil || c.Limit.Action != contract.LimitCap // what is beyond is measured in rounded lines
-			return steady && uncapped && c.Spend == nil && len(c.Bundles) == 0 && !slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return !apart(r) })
+			return steady && uncapped && !levelsFollow(c) && c.Spend == nil && len(c.Bundles) == 0 && !slices.ContainsFunc(c.Rates, func(r contract.Rate) bool { return !apart(r) })
 		}})
 		d := w.deals[0]
 		less := w.total(t, run(t, w.log), d)

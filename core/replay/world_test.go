@@ -64,10 +64,11 @@ type view struct {
 	busy   []uint8 // by turns of so many seconds
 	turn   int64
 	late   int64
+	every  span.Second // seconds between two looks
 }
 
 func (v *view) sees(at span.Second) bool {
-	return v.in.Contains(at) && !slices.ContainsFunc(v.gaps, func(g span.Span) bool { return g.Contains(at) })
+	return at%v.every == 0 && v.in.Contains(at) && !slices.ContainsFunc(v.gaps, func(g span.Span) bool { return g.Contains(at) })
 }
 
 func chooser(t *rapid.T) random.Chooser {
@@ -156,7 +157,7 @@ func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
 }
 
 func order() []string {
-	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits arrears")
+	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits states arrears")
 }
 
 // clauses cuts a document at its root.
@@ -183,7 +184,7 @@ func join(parts map[string]string) string {
 // plain keeps the head, the meters and the add-ons of a contract.
 func plain(text string) string {
 	parts := clauses(text)
-	for _, key := range []string{"price_book", "schedule", "idle_relief", "packages", "bundles", "commitment", "limits"} {
+	for _, key := range []string{"price_book", "schedule", "idle_relief", "packages", "bundles", "commitment", "limits", "states"} {
 		delete(parts, key)
 	}
 	parts["rates"] = "rates: [{sku: a100, on_demand: 36.00/gpu-hour, region: {cn-east: 100%, eu-1: 88%}}, {sku: h100-80g, on_demand: 7.001/gpu-minute, spot: {index: h100-80g}}]\n"
@@ -213,6 +214,7 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 			}
 		}
 	}
+	w.restate(t, parts, d.versions[0].Meters)
 	text := join(parts)
 	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"month: 30d", "month: actual"}} {
 		if choose(2) == 0 {
@@ -224,6 +226,27 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 		return "", nil
 	}
 	return text, c
+}
+
+// restate lets other parts bill in the states, or forgets them.
+func (w *world) restate(t *rapid.T, parts map[string]string, meters []contract.Meter) {
+	choose := chooser(t)
+	part := func() string { return []string{"0%", "30%", "100%", "200%"}[choose(4)] }
+	switch choose(4) {
+	case 0:
+		delete(parts, "states")
+	case 1:
+		parts["states"] = "states:\n"
+		for _, state := range []string{"suspended", "stopped"} {
+			line := "gpu: " + part()
+			for _, m := range meters {
+				if m.Aggregate == contract.TimeWeighted && choose(2) == 0 {
+					line += ", " + m.Name + ": " + part()
+				}
+			}
+			parts["states"] += "  " + state + ": {" + line + "}\n"
+		}
+	}
 }
 
 // turns tells whether a fee per month of the deal is a price on time elsewhere, or a slice is one of another SKU: an amendment must not
@@ -334,7 +357,7 @@ func (w *world) use(t *rapid.T, d *deal) {
 			at := w.instant(t)
 			quantity := strconv.Itoa([]int{k, k * 100, choose(3000)}[choose(3)]) + []string{"", ".5"}[choose(2)]
 			w.state(t, at, fmt.Sprintf("reading/%s/%d/%d", d.id, i, k), &fact.MeterRecorded{
-				Contract: d.id, Meter: m.Name, Resource: []string{"r", "s"}[choose(2)], At: at, Quantity: quantity,
+				Contract: d.id, Meter: m.Name, Resource: []string{"r", "s", d.id + "-L0", "c0-L0"}[choose(4)], At: at, Quantity: quantity,
 			})
 		}
 	}
@@ -380,11 +403,11 @@ func (w *world) lease(t *rapid.T, d *deal, c *contract.Contract) {
 			b.Devices, b.Count, b.ShareMilli = w.holds(t, placed, devices)
 			w.state(t, at, key, b)
 		case 1:
-			state := fact.Running
-			if running {
-				state = fact.Suspended
+			state := []fact.LeaseState{fact.Suspended, fact.Suspended, fact.Halted}[choose(3)]
+			if !running && choose(4) > 0 {
+				state = fact.Running
 			}
-			running = !running
+			running = state == fact.Running
 			w.state(t, at, key, &fact.LeaseStateChanged{Lease: id, At: at, State: state})
 		case 2:
 			w.state(t, at, key, &fact.RefusalWaived{Lease: id, From: at - 100, To: at + 900, By: "sales"})
@@ -431,7 +454,7 @@ func (w *world) look(t *rapid.T, at span.Second, device string) {
 	choose := chooser(t)
 	from := at - span.Second(choose(300))
 	for run := uint64(1); run <= 2; run++ {
-		v := view{device: device, run: run, in: span.Span{From: from, To: from + span.Second(1+choose(3000))}, turn: []int64{7, 60, 1000}[choose(3)]}
+		v := view{device: device, run: run, in: span.Span{From: from, To: from + span.Second(1+choose(3000))}, turn: []int64{7, 60, 1000}[choose(3)], every: []span.Second{1, 1, 1, 2, 10}[choose(5)]}
 		for range choose(4) {
 			gap := from + span.Second(choose(2000))
 			v.gaps = append(v.gaps, span.Span{From: gap, To: gap + span.Second([]int64{1, 9, 10, 11, 20, 60, 61, 600}[choose(8)])})

@@ -30,6 +30,7 @@ type sampled struct {
 	group
 	device  string
 	busy    uint8
+	every   int64 // seconds between two looks, from the full minute on
 	missing []span.Span
 }
 
@@ -42,17 +43,18 @@ func (p *parsing) sample(n ast.Node, field string) {
 	errs := len(p.errs)
 	var m sampled
 	m.in = p.interval(s)
-	f, ok := p.section(s.values["samples"], join(field, "samples"), "node", "device", "util", "missing", "run", "known", "batch")
+	f, ok := p.section(s.values["samples"], join(field, "samples"), "node", "device", "util", "missing", "run", "known", "batch", "every")
 	if !ok {
 		return
 	}
-	m.run, m.batch = 1, span.SecondsPerMinute
+	m.run, m.batch, m.every = 1, span.SecondsPerMinute, 1
 	need(f, "node", "name the node", text, &m.node)
 	need(f, "device", "name the device", text, &m.device)
 	need(f, "util", "write 85 or unknown", parseUtil, &m.busy)
 	set(f, "run", parseRun, &m.run)
 	set(f, "known", span.Parse, &m.known)
 	set(f, "batch", parseBatch, &m.batch)
+	set(f, "every", parseBatch, &m.every)
 	for i, gap := range f.list("missing") {
 		if g, ok := p.section(gap, fmt.Sprintf("%s.missing[%d]", f.field, i), "from", "to"); ok {
 			m.missing = append(m.missing, p.interval(g))
@@ -130,7 +132,11 @@ func batches(devices []sampled) []replay.Measurement {
 
 // block is the device's part of a batch.
 func (m *sampled) block(minute span.Minute, spoken span.SecondMask) []byte {
-	seen := spoken
+	var seen span.SecondMask
+	for i := 0; i < span.SecondsPerMinute; i += int(m.every) {
+		seen |= span.Bit(i)
+	}
+	seen &= spoken
 	for _, gap := range m.missing {
 		seen &^= span.MaskOf(minute, gap)
 	}

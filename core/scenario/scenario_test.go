@@ -107,7 +107,7 @@ func TestErrors(t *testing.T) {
 		{"share_milli: 1000", "share_milli: half", `good.yaml:6:160: events[0].lease_started.devices[0].share_milli: "half" is not a whole number; write 8`},
 		{"3.60/gpu-hour", "3.60", "good.yaml:4:139: rates[0].on_demand: unit is missing; write 3.60/gpu-hour"},
 		{"util: 85", "util: 101", `utilisation "101" is neither 0 to 100 nor unknown; write 85`},
-		{"util: 85", "util: 85, batch: 7s", "a batch of 7s does not divide a minute; write 60s or 10s"},
+		{"util: 85", "util: 85, batch: 7s", "7s does not divide a minute; write 60s or 10s"},
 		{"to: 2026-01-10T08:30:00Z", "to: 2026-01-10T08:00:00Z", "good.yaml:8:38: events[2]: 2026-01-10T08:00:00Z is not after 2026-01-10T08:00:00Z; write a later end"},
 		{"close: [{contract: c1", "close: [{contract: c2", `good.yaml:9:20: close[0]: contract "c2" is not in this file; name one of its contracts`},
 		{"close: [{contract: c1, period: 2026-01", "close: [{contract: c1, period: 2028-01", "good.yaml:9:32: close[0]: no period of c1 starts in 2028-01; write the local month or date"},

@@ -87,11 +87,11 @@ func parseSeconds(text string) (int64, error) {
 	return v / milliPerGPU, err
 }
 
-// parseBatch reads how often a collector flushes: a batch never crosses a minute.
+// parseBatch reads how often a collector flushes, since a batch never crosses a minute, or how often its source looks.
 func parseBatch(text string) (int64, error) {
 	v, err := parseSeconds(text)
 	if err == nil && (v < 1 || span.SecondsPerMinute%v != 0) {
-		return 0, fmt.Errorf("a batch of %s does not divide a minute; write 60s or 10s", text)
+		return 0, fmt.Errorf("%s does not divide a minute; write 60s or 10s", text)
 	}
 	return v, err
 }

@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -231,7 +232,7 @@ func (r *rater) metered(name string) metered {
 		case contract.Sum:
 			r.summed(m, list, add)
 		case contract.TimeWeighted:
-			weighted(m, pieces, list, add)
+			r.weighted(m, pieces, list, add)
 		case contract.Max, contract.Last, contract.Unique:
 			r.single(m, list, add)
 		}
@@ -276,8 +277,9 @@ func (r *rater) single(m contract.Meter, list []reading, add func(*version, *big
 	}
 }
 
-// weighted is level x time / the unit's time; a level holds until the next reading.
-func weighted(m contract.Meter, pieces []piece, list []reading, add func(*version, *big.Rat)) {
+// weighted is level x time / the unit's time; a level holds until the next reading. Where the contract weighs the meter by lease states,
+// the resource is the lease.
+func (r *rater) weighted(m contract.Meter, pieces []piece, list []reading, add func(*version, *big.Rat)) {
 	for _, p := range pieces {
 		if _, ok := p.Meter(m.Name); !ok {
 			continue
@@ -291,12 +293,52 @@ func weighted(m contract.Meter, pieces []piece, list []reading, add func(*versio
 				if i+1 < len(list) {
 					holds.To = list[i+1].At
 				}
-				if seconds := holds.Intersect(day).Seconds(); seconds > 0 {
-					add(p.version, times(x.value, big.NewRat(seconds, unit)))
+				for _, w := range r.weights(p.version, m.Name, x.Resource, holds.Intersect(day)) {
+					add(p.version, times(times(x.value, big.NewRat(w.seconds, unit)), w.part))
 				}
 			}
 		})
 	}
+}
+
+// weight is what part of a level counts for so many seconds.
+type weight struct {
+	seconds int64
+	part    *big.Rat
+}
+
+// weights asks of every second in which state the lease is; outside its life the whole level counts.
+func (r *rater) weights(v *version, meter, resource string, in span.Span) []weight {
+	whole := big.NewRat(1, 1)
+	var l *lease
+	if v.States != nil && v.States.Meters[meter] != nil {
+		for _, x := range r.leases {
+			if x.id == resource && x.Customer == v.Customer {
+				l = x
+			}
+		}
+	}
+	if l == nil || in.Empty() {
+		return []weight{{max(0, in.Seconds()), whole}}
+	}
+	seconds := map[fact.LeaseState]int64{}
+	for at := in.From; at < in.To; at++ {
+		seconds[l.stateAt(at)]++
+	}
+	out := []weight{{seconds[""], whole}}
+	for state, part := range v.States.Meters[meter] {
+		out = append(out, weight{seconds[state], part})
+	}
+	return out
+}
+
+func (l *lease) stateAt(at span.Second) (state fact.LeaseState) {
+	for _, p := range l.was {
+		if p.at <= at {
+			state = p.state
+		}
+	}
+	return state
 }
 
 // charge is what a quantity of a period costs: the allowance comes off first, then the model prices.

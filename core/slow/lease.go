@@ -16,14 +16,24 @@ type lease struct {
 	id        string
 	changes   []change
 	waived    []span.Span
-	running   bool
+	state     fact.LeaseState // "" before it starts and after it stops
+	entered   int             // position of the fact that brought the state
+	was       []phase
+	holds     bool            // GPUs
+	heldAs    fact.LeaseState // in which state it held them last
 	over      bool
 	fault     bool // ended the start before
 	began     span.Second
 	position  int // of the fact that began it
 	stated    []share
-	parts     []grant   // what is held, oldest first; empty while it does not run
+	parts     []grant   // what is held, oldest first
 	reclaimed span.Span // the start that the provider ended
+}
+
+// phase is a state from an instant on.
+type phase struct {
+	at    span.Second
+	state fact.LeaseState
 }
 
 type change struct {
@@ -46,6 +56,7 @@ type grant struct {
 	each           int64 // of one device or slice of the lease there
 	began          span.Second
 	position       int
+	state          fact.LeaseState // of the lease now
 }
 
 // ended is a start of a lease that is over: what a minimum may be due for.
@@ -55,7 +66,8 @@ type ended struct {
 	position   int
 	by         fact.EndedBy
 	afterFault bool
-	last       []share // held in the last second
+	last       []share         // held in the last second
+	state      fact.LeaseState // then
 }
 
 func instant(b fact.Body) span.Second {
@@ -105,13 +117,16 @@ func (w *World) hold() {
 					changed = true
 				}
 			}
+			if w.settle(l, at, now) { // by an amendment
+				changed = true
+			}
 		}
 		if changed {
 			now = w.shareOut()
 		}
 		w.held = append(w.held, now)
-		if len(now) == 0 && !slices.ContainsFunc(w.leases, func(l *lease) bool { return len(l.changes) > 0 }) {
-			return // nothing is held any more
+		if len(now) == 0 && !slices.ContainsFunc(w.leases, func(l *lease) bool { return len(l.changes) > 0 || l.state != "" }) {
+			return // nothing will be held any more
 		}
 	}
 }
@@ -129,26 +144,53 @@ func compareBools(a, b bool) int {
 
 // turn applies a change of a lease; before is what was held in the second before.
 func (w *World) turn(l *lease, c change, before []grant) {
+	enter := func(state fact.LeaseState) {
+		l.state, l.entered = state, c.position
+		l.was = append(l.was, phase{c.at, state})
+	}
 	switch b := c.body.(type) {
 	case *fact.LeaseStarted:
 		l.stated = shares(b.Devices, b.Count, b.ShareMilli)
-		l.begin(c)
+		enter(fact.Running)
 	case *fact.LeaseResized:
 		l.stated = shares(b.Devices, b.Count, b.ShareMilli)
 	case *fact.LeaseStateChanged:
-		if runs := b.State == fact.Running; runs && !l.running {
-			l.begin(c)
-		} else if !runs {
-			w.end(l, c.at, fact.ByCustomer, before)
-		}
+		enter(b.State)
 	case *fact.LeaseStopped:
 		w.end(l, c.at, b.By, before)
+		enter("")
 		l.over = b.By != fact.ByFault
+	}
+	if _, resized := c.body.(*fact.LeaseResized); !resized {
+		w.settle(l, c.at, before)
 	}
 	l.holdStated(c)
 }
 
-func (l *lease) begin(c change) { l.running, l.began, l.position = true, c.at, c.position }
+// settle begins or ends what a lease holds where its state bills GPUs or does not, by the contract at that second: "A start = entering
+// a state that bills gpu from one that does not". It tells whether anything changed.
+func (w *World) settle(l *lease, at span.Second, before []grant) bool {
+	holds := l.state == fact.Running || l.state != "" && w.bills(l, at)
+	switch {
+	case holds && !l.holds:
+		l.holds, l.began, l.position, l.heldAs = true, at, l.entered, l.state
+		l.holdStated(change{at: at, position: l.entered})
+	case !holds && l.holds:
+		w.end(l, at, fact.ByCustomer, before)
+		l.holdStated(change{})
+	case holds && l.state != l.heldAs:
+		l.heldAs = l.state
+	default:
+		return false
+	}
+	return true
+}
+
+// bills tells whether a part of a GPU's price bills in the lease's state.
+func (w *World) bills(l *lease, at span.Second) bool {
+	v := w.of(l, at)
+	return v != nil && v.States != nil && v.States.GPU[l.state].Sign() > 0
+}
 
 func shares(devices []fact.Share, count, milli int64) []share {
 	if len(devices) == 0 {
@@ -161,17 +203,20 @@ func shares(devices []fact.Share, count, milli int64) []share {
 	return out
 }
 
-// end ends the running start.
+// end ends the start that goes on.
 func (w *World) end(l *lease, at span.Second, by fact.EndedBy, before []grant) {
-	if !l.running {
+	if !l.holds {
 		return
 	}
-	e := &ended{lease: l, span: span.Span{From: l.began, To: at}, position: l.position, by: by, afterFault: l.fault, last: l.stated}
+	e := &ended{
+		lease: l, span: span.Span{From: l.began, To: at}, position: l.position, by: by, afterFault: l.fault, last: l.stated, state: l.heldAs,
+	}
 	if l.began < at {
 		held := map[string]share{}
 		for _, g := range before {
 			if g.lease == l {
 				held[g.device] = share{g.device, held[g.device].milli + g.milli, g.each}
+				e.state = g.state
 			}
 		}
 		e.last = nil
@@ -180,7 +225,7 @@ func (w *World) end(l *lease, at span.Second, by fact.EndedBy, before []grant) {
 		}
 	}
 	w.ended = append(w.ended, e)
-	l.running, l.fault = false, by == fact.ByFault
+	l.holds, l.fault = false, by == fact.ByFault
 	if by == fact.ByProvider {
 		l.reclaimed = e.span
 	}
@@ -188,7 +233,7 @@ func (w *World) end(l *lease, at span.Second, by fact.EndedBy, before []grant) {
 
 // holdStated brings the parts to what is stated: a resize up is a new part, down takes from the newest first.
 func (l *lease) holdStated(c change) {
-	if !l.running {
+	if !l.holds {
 		l.parts = nil
 		return
 	}
@@ -231,7 +276,7 @@ func (w *World) shareOut() []grant {
 	given := map[string]int64{}
 	for i := range all {
 		g := &all[i]
-		g.granted = g.milli
+		g.granted, g.state = g.milli, g.lease.heldAs
 		if g.device != "" {
 			g.granted = min(g.milli, 1000-given[g.device])
 		}
@@ -319,6 +364,29 @@ const (
 	Inferred = "inferred"
 	Missing  = "missing"
 )
+
+// slowSource tells whether ten seconds or more of a device's clock hour were seen, and no two of them one behind the other.
+func (w *World) slowSource(device string, at span.Second) bool {
+	hour := at / 3600
+	slow, known := w.slow[device][hour]
+	if known {
+		return slow
+	}
+	of, seen, neighbours := w.samples[device], 0, false
+	for s := hour * 3600; s < hour*3600+3600; s++ {
+		if _, this := of[s]; this {
+			seen++
+			_, before := of[s-1]
+			neighbours = neighbours || before && s > hour*3600
+		}
+	}
+	if w.slow[device] == nil {
+		w.slow[device] = map[span.Second]bool{}
+	}
+	slow = seen >= 10 && !neighbours
+	w.slow[device][hour] = slow
+	return slow
+}
 
 // coverage tells whether a second of a device was seen; one that was not is inferred when the nearest seen ones, within ten seconds
 // before and after, are of one run.

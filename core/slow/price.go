@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -21,8 +22,9 @@ type sale struct {
 	forward           *contract.Forward
 	window            *contract.Window
 	idle, topUp       bool
-	atOnce            int64    // milli-GPUs, where tiers by them price it
-	slice             int64    // milli of a slice, where a price is per slice
+	atOnce            int64 // milli-GPUs, where tiers by them price it
+	slice             int64 // milli of a slice, where a price is per slice
+	state             fact.LeaseState
 	lengths           [2]int64 // seconds of the month and year around it
 }
 
@@ -82,12 +84,12 @@ func (s *sale) price(tiered *big.Rat) priced {
 	if s.dedicated && rate.Dedicated != nil {
 		amount = times(amount, rate.Dedicated)
 	}
-	amount = times(amount, s.scaledBy(rate))
+	amount = times(times(amount, s.part()), s.scaledBy(rate))
 	// (3) mode: covered = 0, forward price, or spot = min(tick, max)
 	var most *big.Rat
 	switch {
 	case s.forward != nil:
-		amount = s.perSecond(s.forward.Price)
+		amount = times(s.perSecond(s.forward.Price), s.part())
 	case s.covered != "":
 		amount = new(big.Rat)
 	case s.mode == "spot" && s.tick == nil:
@@ -99,7 +101,7 @@ func (s *sale) price(tiered *big.Rat) priced {
 		if rate.Spot.Max != nil {
 			most = times(amount, rate.Spot.Max)
 		}
-		amount = least(s.perSecond(s.tick.price), most)
+		amount = least(times(s.perSecond(s.tick.price), s.part()), most)
 	}
 	// (4) at most one window; spot's max applies again after it
 	if s.window != nil {
@@ -127,6 +129,14 @@ func (s *sale) scaledBy(rate contract.Rate) *big.Rat {
 		return big.NewRat(1, 1)
 	}
 	return average(&rate.AtOnce.Tiers, big.NewRat(s.atOnce, 1000))
+}
+
+// part is what bills in the lease's state: of the on-demand price, and of what takes its place.
+func (s *sale) part() *big.Rat {
+	if s.States == nil {
+		return big.NewRat(1, 1)
+	}
+	return s.States.GPU[s.state]
 }
 
 // rate is what the contract states of the SKU, and for the rest the price book.

@@ -101,7 +101,7 @@ func (r *rater) deals(at span.Second, grants []grant) (all []deal) {
 		if v == nil || v.ID != r.id {
 			continue
 		}
-		s, standing, reason := r.sale(v, g.lease, at, at)
+		s, standing, reason := r.sale(v, g.lease, g.state, at, at)
 		if standing == billed {
 			sold(g, s, g.lease.refusedOr(at), "overlap", g.milli-g.granted)
 		} else {
@@ -150,10 +150,10 @@ func (l *lease) refusedOr(at span.Second) string {
 
 // sale is what a second of a lease is sold as before any coverage, by the version in force at an instant, which is another second
 // only for a top-up.
-func (r *rater) sale(v *version, l *lease, at, second span.Second) (s sale, standing, reason string) {
+func (r *rater) sale(v *version, l *lease, state fact.LeaseState, at, second span.Second) (s sale, standing, reason string) {
 	s = sale{
 		version: v, book: r.bookOf(v, at), sku: l.SKU, region: l.Region, tier: l.ServiceTier, dedicated: l.Dedicated, mode: l.PricingMode,
-		lengths: v.lengthsAt(at),
+		state: state, lengths: v.lengthsAt(at),
 	}
 	if rate, _ := v.Rate(l.SKU); s.mode == "spot" && rate.Spot != nil {
 		if l.reclaimed.Contains(second) && l.reclaimed.Seconds() < rate.Spot.ReclaimedFreeSeconds {
@@ -240,7 +240,10 @@ func (r *rater) sell(g *grant, at span.Second, s sale, standing, reason string, 
 	if standing == billed {
 		feePays := s.covered != "" && s.forward == nil
 		s.idle = s.Idle != nil && g.device != "" && !feePays && r.relieved(reliefOf{g.lease, g.device, s.Idle}, at)
-		if s.Billing.Observed && r.coverage(g.device, at) != Measured {
+		switch {
+		case s.Billing.Observed && r.slowSource(g.device, at):
+			standing, reason = g.lease.refusedOr(at), "slow_source"
+		case s.Billing.Observed && r.coverage(g.device, at) != Measured:
 			standing, reason = unobserved, "not_seen"
 		}
 	}
@@ -262,7 +265,7 @@ func (r *rater) put(g *grant, at span.Second, standing, reason string, milli int
 func (r *rater) topUp(e *ended) {
 	last, stop := max(e.span.From, e.span.To-1), e.span.To
 	v := r.of(e.lease, stop)
-	if v == nil { // the contract ended with the lease
+	if v == nil || e.state != fact.Running && (v.States == nil || v.States.GPU[e.state].Sign() == 0) { // what billed ended with the lease
 		stop = last
 		v = r.of(e.lease, stop)
 	}
@@ -277,7 +280,7 @@ func (r *rater) topUp(e *ended) {
 	if !e.afterFault {
 		billable = max(billable, v.Billing.MinimumSeconds)
 	}
-	s, standing, _ := r.sale(v, e.lease, stop, last)
+	s, standing, _ := r.sale(v, e.lease, e.state, stop, last)
 	if s.topUp = true; standing != billed {
 		return
 	}

@@ -24,8 +24,9 @@ type World struct {
 	leases    []*lease
 	ended     []*ended
 	samples   map[string]map[span.Second]sample
-	from      span.Second // the second of held[0]
-	held      [][]grant   // what leases hold in each second
+	slow      map[string]map[span.Second]bool // by device and hour: its source is
+	from      span.Second                     // the second of held[0]
+	held      [][]grant                       // what leases hold in each second
 	reliefs   map[reliefOf][]bool
 	prices    map[sale]priced
 	unable    []string
@@ -71,7 +72,7 @@ type sample struct {
 func New(facts []fact.Fact, batches []usage.Batch, until span.Second) *World {
 	w := &World{
 		until: until, versions: map[string][]*version{}, books: map[string][]*book{}, purchases: map[string][]purchase{},
-		samples: map[string]map[span.Second]sample{}, reliefs: map[reliefOf][]bool{}, prices: map[sale]priced{},
+		samples: map[string]map[span.Second]sample{}, slow: map[string]map[span.Second]bool{}, reliefs: map[reliefOf][]bool{}, prices: map[sale]priced{},
 	}
 	for _, f := range facts {
 		w.agree(f)

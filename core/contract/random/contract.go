@@ -39,6 +39,7 @@ type writer struct {
 	skus     []string
 	whole    string            // the SKU that mig-1g.10gb is a slice of, or ""
 	meters   map[string]string // the unit of each
+	levels   []string          // the meters that count levels by time
 	names    int
 }
 
@@ -79,6 +80,7 @@ func (w *writer) contract() *node {
 	}
 	w.maybe(root, "limits", func() *node { return w.limits(slices.Contains(root.keys, "commitment")) })
 	w.maybe(root, "arrears", w.arrears)
+	w.maybe(root, "states", w.states)
 	return root
 }
 
@@ -244,6 +246,28 @@ func (w *writer) addons() *node {
 			w.pay(f)
 		}
 		out.items = append(out.items, f)
+	}
+	return out
+}
+
+// states has a part of GPU time or of a level in one to three states.
+func (w *writer) states() *node {
+	out := fields()
+	for _, state := range w.some("running", "suspended", "stopped") {
+		of := fields()
+		part := w.factor
+		if state == "running" {
+			part = func() string { return w.one("1%", "90%", "100%", "125%") } // a running lease bills its GPUs
+		}
+		if w.oneIn(2) {
+			of.put("gpu", part())
+		}
+		for _, name := range w.levels {
+			if w.oneIn(2) {
+				of.put(name, w.factor())
+			}
+		}
+		out.set(state, of)
 	}
 	return out
 }

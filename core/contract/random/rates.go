@@ -259,6 +259,9 @@ func (w *writer) meter() *node {
 	if aggregate == "sum" && w.oneIn(2) {
 		out.put("value", w.one("delta", "cumulative"))
 	}
+	if aggregate == "time_weighted" {
+		w.levels = append(w.levels, name)
+	}
 	return out
 }
 

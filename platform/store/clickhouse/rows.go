@@ -19,7 +19,7 @@ type table struct {
 
 // keyColumns are meter.ChargeKey, in the order of keyValues and keyTargets.
 const keyColumns = "customer, contract, version, period_start_second, local_day, sku, pricing_mode, region, service_tier, " +
-	"dedicated, kind, standing, reason, window, idle, commitment, spot_price, book, at_once_milli, slice_milli"
+	"dedicated, kind, standing, reason, window, idle, commitment, spot_price, book, at_once_milli, slice_milli, state"
 
 // The tables that Trim trims.
 const (
@@ -103,7 +103,7 @@ func withoutDelta(r meter.Refusal) meter.Refusal {
 func keyValues(k meter.ChargeKey) []any {
 	return []any{
 		k.Customer, k.Contract, k.Version, int64(k.PeriodStart), k.LocalDay, k.SKU, k.PricingMode, k.Region, k.ServiceTier,
-		k.Dedicated, string(k.Kind), string(k.Standing), k.Reason, k.Window, k.Idle, k.Commitment, k.SpotPrice, k.Book, k.AtOnceMilli, k.SliceMilli,
+		k.Dedicated, string(k.Kind), string(k.Standing), k.Reason, k.Window, k.Idle, k.Commitment, k.SpotPrice, k.Book, k.AtOnceMilli, k.SliceMilli, string(k.State),
 	}
 }
 
@@ -111,7 +111,7 @@ func keyValues(k meter.ChargeKey) []any {
 func keyTargets(k *meter.ChargeKey) []any {
 	return []any{
 		&k.Customer, &k.Contract, &k.Version, (*int64)(&k.PeriodStart), &k.LocalDay, &k.SKU, &k.PricingMode, &k.Region, &k.ServiceTier,
-		&k.Dedicated, (*string)(&k.Kind), (*string)(&k.Standing), &k.Reason, &k.Window, &k.Idle, &k.Commitment, &k.SpotPrice, &k.Book, &k.AtOnceMilli, &k.SliceMilli,
+		&k.Dedicated, (*string)(&k.Kind), (*string)(&k.Standing), &k.Reason, &k.Window, &k.Idle, &k.Commitment, &k.SpotPrice, &k.Book, &k.AtOnceMilli, &k.SliceMilli, (*string)(&k.State),
 	}
 }
 

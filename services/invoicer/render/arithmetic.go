@@ -65,6 +65,8 @@ func (o Options) price(r *bill.DocumentRow) string {
 		amount, unit, priced := strings.Cut(of, "/")
 		step, by := glued(strings.TrimSpace(o.phrase(name)+" "+o.share(clean(of)))), times
 		switch {
+		case name == "state":
+			step = glued(o.phrase(name) + " " + o.inState(of))
 		case name == "volume":
 			step, given = o.volume(of, i == 0), "gpu-hour"
 		case name == "cap" && i > 0:
@@ -81,6 +83,12 @@ func (o Options) price(r *bill.DocumentRow) string {
 		text += equals + glued(group(per)+"/"+o.say(unit))
 	}
 	return text
+}
+
+// inState is a lease state in the reader's language, with what follows it: "suspended 30%".
+func (o Options) inState(text string) string {
+	state, rest, _ := strings.Cut(text, " ")
+	return strings.TrimSpace(o.word(state) + " " + clean(rest))
 }
 
 // volume is a factor of volume tiers, or their price where the steps begin with it.

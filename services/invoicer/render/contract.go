@@ -37,6 +37,7 @@ func Contract(c *contract.Contract, o Options) string {
 	s.relief()
 	s.meters()
 	s.charges()
+	s.states()
 	s.line(plain, "")
 	s.paragraph(dim, s.say("* is not in the document: the default holds."), room(o.Width))
 	return s.String()

@@ -19,10 +19,17 @@ func ContractChanges(changes []contract.Change, refused string, o Options) strin
 			if i > 0 {
 				p.line(plain, "")
 			}
-			p.paragraph(bold, strings.TrimSpace(o.phrase(c.Clause)+" "+clean(c.Of)), room(o.Width))
+			of := clean(c.Of)
+			if c.Clause == "states" {
+				of = o.word(c.Of)
+			}
+			p.paragraph(bold, strings.TrimSpace(o.phrase(c.Clause)+" "+of), room(o.Width))
 		}
 		field, was, is := o.fieldName(c.Field), o.provision(c.Was), o.provision(c.Is)
-		if c.Field == "windows" {
+		switch {
+		case c.Clause == "states" && c.Field != contract.Order: // the name of a meter
+			field = clean(c.Field)
+		case c.Field == "windows":
 			was, is = clean(c.Was), clean(c.Is)
 		}
 		text := o.say("%s: was %s, is %s", field, was, is)

@@ -198,3 +198,24 @@ func (s *sheet) arrears() {
 	s.WriteString(t.String())
 	s.paragraph(plain, s.say("Nothing here happens by itself: the provider states what was done, and that is billed. Fees go on until the contract is amended."), room(s.Width))
 }
+
+// states lists what bills in which state of a lease.
+func (s *sheet) states() {
+	states := s.contract.States
+	if states == nil {
+		return
+	}
+	s.heading(s.say("Lease states"))
+	t := Table{Width: s.Width, Colour: s.Colour, Columns: []Column{{Head: s.say("State")}, {Head: s.say("Bills"), Fit: Wrap}}}
+	for _, state := range contract.LeaseStates() {
+		of := string(state)
+		parts := []string{"GPU " + s.text("states", of, "gpu")}
+		for _, m := range s.contract.Meters {
+			if states.Meters[m.Name] != nil {
+				parts = append(parts, glued(clean(m.Name)+" "+s.text("states", of, m.Name)))
+			}
+		}
+		t.Row(s.word(of), strings.Join(parts, s.say(", ")))
+	}
+	s.WriteString(t.String())
+}

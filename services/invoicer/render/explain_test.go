@@ -55,6 +55,8 @@ func TestExplanations(t *testing.T) {
 		"explain-advance":   {"advance-in-yen.yaml", []string{"CASE-000001/1", "CASE-000002/1", "CASE-000002/2"}},
 		"explain-corrected": {"spot-late-tick-is-corrected.yaml", []string{"CASE-000001/1", "CASE-000003/1"}},
 		"explain-minimum":   {"start-minimum-by-who-ended-it.yaml", []string{"CASE-000001/1"}},
+		"explain-states":    {"states-suspended-at-30-percent.yaml", []string{"CASE-000001/1"}},
+		"explain-levels":    {"states-stopped-disk-at-200-percent.yaml", []string{"CASE-000001/2"}},
 		"explain-refused":   {"overlap-refuses-its-share-of-the-minimum.yaml", []string{"CASE-000002/1", "CASE-000002/u1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,8 @@ func (e *explained) sentence(g *explain.Segment, name, text string, first bool) 
 		return e.say("Service tier %s multiplies it by %s.", clean(of), factor)
 	case "dedicated":
 		return e.say("The whole node is reserved for the lease: × %s.", text)
+	case "state":
+		return e.say("The lease was %s: in this state %s of the price is charged.", e.word(of), factor)
 	case "window":
 		return e.window(g)
 	case "idle_relief":
@@ -215,6 +217,10 @@ func (e *explained) itemSentence(name, text string) string {
 		return e.say("The first %s of the period are free.", e.figures(text))
 	case "billed":
 		return e.say("%s are left to be charged.", e.figures(text))
+	case "state": // stopped 200%: 0.5
+		weighed, level, _ := strings.Cut(text, ": ")
+		state, factor := lastWord(weighed)
+		return e.say("While leases were %s, %s stood on the meter: of that %s counts.", e.word(state), e.figures(level), factor)
 	case "packages":
 		return e.say("%s packages are charged: a package that was begun is whole.", group(text))
 	case "full_packages":
@@ -295,7 +301,11 @@ func (e *explained) inputName(in bill.Input) string {
 	case bill.InputReading:
 		return strings.TrimSpace(e.say("reading") + " " + clean(in.Name))
 	case bill.InputLevel:
-		return strings.TrimSpace(e.say("level") + " " + clean(in.Name))
+		name := strings.TrimSpace(e.say("level") + " " + clean(in.Name))
+		if in.State != "" {
+			name += e.say(", ") + glued(e.inState(in.State))
+		}
+		return name
 	case bill.InputDays:
 		return e.say("days charged")
 	case bill.InputPurchase:

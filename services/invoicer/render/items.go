@@ -95,6 +95,9 @@ func (o Options) itemSteps(t *Table, d *bill.Document, l *bill.DocumentLine) {
 	}
 	for _, s := range l.Count.Steps {
 		name, text, _ := strings.Cut(s, " ")
+		if name == "state" {
+			text = o.inState(text)
+		}
 		t.note(o.phrase(name), o.figures(text))
 	}
 	rounded := l.Amount

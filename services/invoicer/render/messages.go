@@ -95,6 +95,7 @@ var chinese = map[string]string{
 	"region":                         "地域",
 	"service_tier":                   "服务等级",
 	"window":                         "时段",
+	"state":                          "状态",
 	"covered by %s":                  "由 %s 覆盖",
 	"covered_by":                     "覆盖承诺",
 	"window %s":                      "时段 %s",

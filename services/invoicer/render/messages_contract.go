@@ -150,6 +150,10 @@ var chineseContract = map[string]string{
 	"release": "释放",
 	"alert":   "提醒",
 
+	"Lease states": "租约状态",
+	"State":        "状态",
+	"Bills":        "计费",
+
 	// changes
 	"The two contracts say the same.": "两份合同内容相同。",
 	"%s: was %s, is %s":               "%s：原为 %s，现为 %s",
@@ -202,6 +206,7 @@ var chineseContract = map[string]string{
 	"arrears":                 "欠费处理",
 	"do":                      "措施",
 	"round":                   "取整",
+	"states":                  "租约状态",
 	"quantity":                "数量",
 	"sku":                     "规格",
 	"take_or_pay":             "照付不议",

@@ -77,6 +77,11 @@ var reasons = []reason{
 		"没有采样证明该时间，而合同只对有采样的时间计费。", "无需处理；若采样尚未送达，迟到的采样将以更正账单补计。",
 	},
 	{
+		"slow_source", "The contract bills only time that samples prove, and the source of this hour's samples looks less often than once a second.",
+		"Sample the device every second; late samples of a faster source bill the hour. Or state refusal.waived or refusal.carried.",
+		"合同只对有采样的时间计费，而该小时的采样间隔超过一秒。", "请将采样间隔设为一秒；更快的采样补到后该小时即可计费。也可提交 refusal.waived 或 refusal.carried。",
+	},
+	{
 		"unknown_package", "The contract sells no package of this name at this time.", "Add the package by an amendment, or state the purchase under the right name and carry the refusal.",
 		"合同在该时间不出售此名称的套餐。", "请以补充协议增加套餐，或以正确的名称重新提交购买记录，并将该拒收记录结转。",
 	},

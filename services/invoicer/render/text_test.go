@@ -172,7 +172,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		contract.WrongCustomer, contract.OutsideTerm, contract.NoContract, contract.AmbiguousContract,
 		string(price.OutsideTerm), string(price.UnsupportedMode), string(price.NoRate), string(price.NoRegion), string(price.NoServiceTier),
 		occupancy.UnknownLease, occupancy.StopBeforeStart, occupancy.SecondStart, occupancy.AfterStop,
-		meter.ReasonOverlap, meter.AssertionFailed, meter.ConflictingFact,
+		meter.ReasonOverlap, meter.ReasonSlowSource, meter.AssertionFailed, meter.ConflictingFact,
 		string(usage.Undecodable), string(usage.WrongPartition), string(usage.SequenceConflict), string(usage.AheadOfTick), string(usage.BadSignature),
 	}
 	for _, code := range codes {

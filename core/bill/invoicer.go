@@ -31,12 +31,18 @@ type Invoicer struct {
 	numberAt   uint64 // position of the series' last invoice
 	recovered  []*recovered
 	// incarnation is the last that began, 0 in a log that was never recovered.
-	incarnation uint64
-	halted      map[string]string
-	amended     []amendment
-	totals      map[periodKey][]stated // what cuts stated of a period's leases, in order
-	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
-	closedThrough map[string]span.Second
+	incarnation   uint64
+	halted        map[string]string
+	amended       []amendment
+	totals        map[periodKey][]stated // what cuts stated of a period's leases, in order
+	closedThrough map[string]through     // by contract
+}
+
+// through is the end of the periods that are closed without a gap: where the search for due ones starts, as long as the periods are
+// those.
+type through struct {
+	periods *contract.Periods
+	to      span.Second
 }
 
 type periodKey struct {
@@ -82,7 +88,7 @@ func NewInvoicer(series string, grace int64) *Invoicer {
 	return &Invoicer{
 		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
 		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
-		totals: map[periodKey][]stated{}, closedThrough: map[string]span.Second{},
+		totals: map[periodKey][]stated{}, closedThrough: map[string]through{},
 	}
 }
 
@@ -131,14 +137,16 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	}
 }
 
-// dayOf begins the local day in which a fact begins to change bills: a day's part of a fee follows the version in force at the
-// day's end, and stands on the bill of the day's first hour where bills are hourly.
+// dayOf begins the local day in which a fact begins to change bills, in the zone before it and in its own: a day's part of a fee
+// follows the version in force at the day's end, and stands on the bill of the day's first hour where bills are hourly.
 func (s *Invoicer) dayOf(c contract.Changed) span.Second {
-	v, ok := s.contracts.Governing(c.Contract, c.From)
-	if !ok || c.From == span.Open {
-		return c.From
+	day := c.From
+	for _, at := range [2]span.Second{c.From - 1, c.From} {
+		if v, ok := s.contracts.Governing(c.Contract, at); ok && c.From != span.Open {
+			day = min(day, v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(c.From)))
+		}
 	}
-	return v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(c.From))
+	return day
 }
 
 // RequestedAt is the position of the request for a cut, 0 when there is none.
@@ -193,7 +201,7 @@ func (s *Invoicer) DecideCut() *fact.CutRequested {
 		last = s.requested[n-1]
 	}
 	for _, v := range s.contracts.Latest() {
-		for _, d := range s.due(v.Contract, s.at) {
+		for _, d := range s.due(s.contracts, v.Contract, s.at) {
 			fresh := d.At > last.at
 			retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
 			if fresh || retry {
@@ -213,7 +221,7 @@ func (s *Invoicer) graceOf(c *contract.Contract) span.Second {
 	return span.Second(s.grace)
 }
 
-// Due is a period that is to be closed: for the first time, or again because its term was prolonged after it had been cut short.
+// Due is a period that is to be closed: for the first time, or again because it reaches further by now than when it was closed.
 type Due struct {
 	Contract, Customer string
 	Period             span.Span
@@ -221,10 +229,10 @@ type Due struct {
 }
 
 // due lists the periods of a contract whose end and grace had passed at an instant and that are not closed up to their end.
-func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
+func (s *Invoicer) due(contracts *contract.Register, c *contract.Contract, at span.Second) []Due {
 	var out []Due
-	for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
-		p := c.Period(from).Span
+	periods := contracts.Periods(c.ID)
+	for p := range periods.From(s.closedUpTo(c.ID, periods)) {
 		when := p.To + s.graceOf(c)
 		if when > at {
 			break
@@ -232,19 +240,27 @@ func (s *Invoicer) due(c *contract.Contract, at span.Second) []Due {
 		if s.ClosedPeriod(c.ID, p.From).To < p.To {
 			out = append(out, Due{c.ID, c.Customer, p, when})
 		} else if len(out) == 0 {
-			s.closedThrough[c.ID] = p.To
+			s.closedThrough[c.ID] = through{periods, p.To}
 		}
-		from = p.To
 	}
 	return out
+}
+
+// closedUpTo is the end of the periods that are known to be closed without a gap, 0 where none is.
+func (s *Invoicer) closedUpTo(contractID string, periods *contract.Periods) span.Second {
+	if t := s.closedThrough[contractID]; t.periods == periods {
+		return t.to
+	}
+	return 0
 }
 
 // DueAt lists what a cut has to close, in order of (end, contract). A contract that was signed after
 // the cut was asked for waits for the next one: the cut may know nothing of it, and would close its past at zero.
 func (s *Invoicer) DueAt(cut Cut) []Due {
 	var out []Due
-	for _, v := range s.contracts.Before(cut.Requested).Latest() {
-		out = append(out, s.due(v.Contract, cut.At)...)
+	contracts := s.contracts.Before(cut.Requested)
+	for _, v := range contracts.Latest() {
+		out = append(out, s.due(contracts, v.Contract, cut.At)...)
 	}
 	slices.SortFunc(out, func(a, b Due) int {
 		return cmp.Or(cmp.Compare(a.Period.To, b.Period.To), cmp.Compare(a.Contract, b.Contract))
@@ -257,14 +273,12 @@ func (s *Invoicer) DueAt(cut Cut) []Due {
 func (s *Invoicer) NextDue(after span.Second) span.Second {
 	next := span.Open
 	for _, v := range s.contracts.Latest() {
-		c := v.Contract
-		for from := max(c.Term.From, s.closedThrough[c.ID]); from < c.Term.To; {
-			p := c.Period(from).Span
-			if at := p.To + s.graceOf(c); at > after {
+		periods := s.contracts.Periods(v.Contract.ID)
+		for p := range periods.From(s.closedUpTo(v.Contract.ID, periods)) {
+			if at := p.To + s.graceOf(v.Contract); at > after {
 				next = min(next, at)
 				break
 			}
-			from = p.To
 		}
 	}
 	return next
@@ -293,8 +307,36 @@ func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span
 // nothing of it is corrected, or the rest would be billed in parts.
 func (s *Invoicer) Prolonged(cut Cut, contractID string, periodStart span.Second) bool {
 	closed := s.ClosedPeriod(contractID, periodStart)
-	v, ok := s.contracts.Before(cut.Requested).Last(contractID)
-	return ok && !closed.Empty() && closed.To < v.Contract.Term.To && closed.To < v.Contract.Period(periodStart).Span.To
+	now, ok := s.contracts.Before(cut.Requested).Periods(contractID).At(periodStart)
+	return ok && !closed.Empty() && now.Span.From == periodStart && closed.To < now.Span.To
+}
+
+// Remains is what of a closed period is still that period, as was known when a cut was asked for. A version that became known since
+// may have closed a stub in it: what lies behind is due as a period of its own. It is empty where no period begins there any more.
+func (s *Invoicer) Remains(cut Cut, contractID string, period span.Span) span.Span {
+	return s.contracts.Before(cut.Requested).Periods(contractID).Remains(period)
+}
+
+// Statement is what a period costs by what was known at a cut, be it due or closed before. What of a closed period remains is billed;
+// one of which nothing remains costs nothing, and keeps the name by which it was billed.
+func (s *Invoicer) Statement(cut Cut, contractID string, period span.Span, totals []meter.Total) (*Statement, error) {
+	return s.statement(cut, contractID, period, totals, Compute)
+}
+
+// Explained is Statement with what its items stand on, as Explain is Compute.
+func (s *Invoicer) Explained(cut Cut, contractID string, period span.Span, totals []meter.Total) (*Statement, error) {
+	return s.statement(cut, contractID, period, totals, Explain)
+}
+
+type computing func(*contract.Register, string, span.Span, []meter.Total) (*Statement, error)
+
+func (s *Invoicer) statement(cut Cut, contractID string, period span.Span, totals []meter.Total, compute computing) (*Statement, error) {
+	remains := s.Remains(cut, contractID, period)
+	out, err := compute(s.ContractsAt(cut), contractID, remains, totals)
+	if err == nil && remains.Empty() {
+		out.Period = period
+	}
+	return out, err
 }
 
 // Amended lists, in order, the closed periods that contract facts stated between the cut before and this one can bill
@@ -413,8 +455,8 @@ func (s *Invoicer) numbered(d *Document, closing string) (*fact.InvoiceIssued, e
 func (s *Invoicer) LastDue(at span.Second) span.Second {
 	var due span.Second
 	for _, v := range s.contracts.Latest() {
-		if c := v.Contract; c.Term.Contains(at) {
-			due = max(due, c.Period(at).Span.To+s.graceOf(c))
+		if p, ok := s.contracts.Periods(v.Contract.ID).At(at); ok {
+			due = max(due, p.Span.To+s.graceOf(v.Contract))
 		}
 	}
 	return due

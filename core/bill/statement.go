@@ -95,7 +95,8 @@ func phases() []func(*pricing) error {
 	}
 }
 
-// Compute prices ledger totals. The totals are those of one contract's period.
+// Compute prices ledger totals. The totals are those of one contract's period. An empty one owes nothing but them, see
+// Invoicer.Statement.
 func Compute(contracts *contract.Register, id string, period span.Span, totals []meter.Total) (*Statement, error) {
 	return ComputeUntil(contracts, id, period, period.To, totals)
 }
@@ -106,7 +107,7 @@ func ComputeUntil(contracts *contract.Register, id string, period span.Span, unt
 }
 
 func priceTotals(contracts *contract.Register, id string, period span.Span, until span.Second, totals []meter.Total, traced bool) (*Statement, error) {
-	v, ok := contracts.Governing(id, period.To-1)
+	v, ok := contracts.Governing(id, max(period.From, period.To-1))
 	if !ok {
 		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}

@@ -30,7 +30,7 @@ func (c *pricing) volume() error {
 		l.sum()
 	}
 	for _, rate := range c.Contract.Rates {
-		if rate.Volume != nil {
+		if rate.Volume != nil && !c.Period.Empty() { // a period that is none any more owes no fee
 			c.tierFees(rate, used[rate.SKU].counted(rate.Volume))
 		}
 	}

@@ -42,12 +42,11 @@ func (p *player) testify(k periodKey, period span.Span, n int, cut bill.Cut, tot
 		if w.closing.Contract != k.contract || w.closing.PeriodStart != k.start || w.closing.N != n {
 			continue
 		}
-		contracts := p.invoicer.ContractsAt(cut)
-		s, err := bill.Explain(contracts, k.contract, period, totals)
+		s, err := p.invoicer.Explained(cut, k.contract, period, totals)
 		if err != nil {
 			return err
 		}
-		w.evidence = &explain.Evidence{Contracts: contracts, Statement: s, Totals: totals, Segments: w.segments}
+		w.evidence = &explain.Evidence{Contracts: p.invoicer.ContractsAt(cut), Statement: s, Totals: totals, Segments: w.segments}
 	}
 	return nil
 }

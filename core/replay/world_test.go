@@ -204,6 +204,19 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 			}
 		}
 	}
+	if choose(4) == 0 { // closes a stub
+		parts["timezone"] = other["timezone"]
+	}
+	switch choose(6) { // closes one too, with the fees that the cycle allows
+	case 0:
+		parts["billing"], parts["addons"], parts["commitment"] = other["billing"], other["addons"], other["commitment"]
+	case 1:
+		cycle := []string{"hourly", "daily", "weekly, anchor: 3", "weekly, anchor: 6", "monthly, anchor: 2", "monthly, anchor: 31", "quarterly"}[choose(7)]
+		parts["billing"] = "billing: {grace: 0, cycle: " + cycle + "}\n"
+		if delete(parts, "addons"); cycle == "hourly" {
+			delete(parts, "commitment")
+		}
+	}
 	text := join(parts)
 	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"month: 30d", "month: actual"}} {
 		if choose(2) == 0 {

@@ -320,7 +320,7 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 		i.blocked = append(i.blocked, *blocked)
 		return nil
 	}
-	statement, err := bill.Compute(i.state.ContractsAt(cut), d.Contract, d.Period, totals)
+	statement, err := i.state.Statement(cut, d.Contract, d.Period, totals)
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 	if err != nil {
 		return err
 	}
-	return i.issue(ctx, d.Period, n+1, cut, bill.NewDocument(statement, before, n+1))
+	return i.issue(ctx, statement.Period, n+1, cut, bill.NewDocument(statement, before, n+1))
 }
 
 // billed is the statement of a period's last closing and its number; nil and 0 when there was none.
@@ -346,7 +346,7 @@ func (i *Invoicer) billed(ctx context.Context, p store.Period) (*bill.Statement,
 	if err != nil {
 		return nil, 0, err
 	}
-	statement, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	statement, err := i.state.Statement(cut, p.Contract, period, totals)
 	return statement, n, err
 }
 
@@ -361,7 +361,7 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if err != nil {
 		return err
 	}
-	now, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	now, err := i.state.Statement(cut, p.Contract, period, totals)
 	if err != nil {
 		return err
 	}
@@ -378,7 +378,7 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if len(d.Lines) == 0 {
 		return nil
 	}
-	return i.issue(ctx, period, n+1, cut, d)
+	return i.issue(ctx, now.Period, n+1, cut, d)
 }
 
 // issue publishes the closing and its invoice as one: the closing is claimed, the number compared.

@@ -40,11 +40,11 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at s
 	if at == 0 {
 		at = p.At - 1
 	}
-	v, ok := state.Contracts().InForce(contractID, at)
-	if !ok {
+	holds, ok := state.Contracts().Periods(contractID).At(at)
+	if _, inForce := state.Contracts().InForce(contractID, at); !ok || !inForce {
 		return Preview{}, span.Span{}, notInForce(state.Contracts(), contractID, at)
 	}
-	period := v.Contract.Period(at).Span
+	period := holds.Span
 	totals, err := s.PeriodTotals(ctx, contractID, period.From, p.Block)
 	if err != nil {
 		return Preview{}, span.Span{}, err

@@ -100,34 +100,34 @@ func (s *Invoicer) advance(contractID string, periodStart span.Second) *advance 
 	return nil
 }
 
-// gone lists the periods that were billed in advance and that an amendment took out of the term: they are closed, at nothing, when
-// they would have been.
-func (s *Invoicer) gone(c *contract.Contract, at span.Second) []Due {
+// gone tells whether an amendment took the period out of the term, or lets no period begin where it does.
+func (a *advance) gone(periods *contract.Periods) bool {
+	now, ok := periods.At(a.period.From)
+	return !ok || now.Span.From != a.period.From
+}
+
+// gone lists the periods that were billed in advance and are none any more: they are closed, at nothing, when they would have been.
+func (s *Invoicer) gone(periods *contract.Periods, c *contract.Contract, at span.Second) []Due {
 	var out []Due
 	for _, a := range s.advances[c.ID] {
-		if when := a.period.To + s.graceOf(c); a.period.From >= c.Term.To && when <= at {
+		if when := a.period.To + s.graceOf(c); a.gone(periods) && when <= at {
 			out = append(out, Due{c.ID, c.Customer, a.period, when, false})
 		}
 	}
 	return out
 }
 
-// dueInAdvance lists the periods from an instant on that run, have a fee that is paid in advance, and were not billed yet: a contract that
+// dueInAdvance lists the periods that run at an instant, have a fee that is paid in advance, and were not billed yet: a contract that
 // is signed or amended late owes it at once. What is over waits for its close.
-func (s *Invoicer) dueInAdvance(contracts *contract.Register, c *contract.Contract, from, at span.Second) []Due {
-	if !contracts.PaysAhead(c.ID) {
+func (s *Invoicer) dueInAdvance(contracts *contract.Register, c *contract.Contract, at span.Second) []Due {
+	p, ok := contracts.Periods(c.ID).At(at)
+	if !ok || !contracts.PaysAhead(c.ID) || s.ClosedPeriod(c.ID, p.Span.From) != (span.Span{}) || s.advance(c.ID, p.Span.From) != nil {
 		return nil
 	}
-	var out []Due
-	for from < c.Term.To && from <= at {
-		p := c.Period(from).Span
-		billed := s.ClosedPeriod(c.ID, p.From) != span.Span{} || s.advance(c.ID, p.From) != nil
-		if !billed && at < p.To && owesInAdvance(contracts, c.ID, p) {
-			out = append(out, Due{c.ID, c.Customer, p, p.From, true})
-		}
-		from = p.To
+	if !owesInAdvance(contracts, c.ID, p.Span) {
+		return nil
 	}
-	return out
+	return []Due{{c.ID, c.Customer, p.Span, p.Span.From, true}}
 }
 
 func owesInAdvance(contracts *contract.Register, id string, period span.Span) bool {

@@ -32,14 +32,20 @@ type Invoicer struct {
 	numberAt   uint64 // position of the series' last invoice
 	recovered  []*recovered
 	// incarnation is the last that began, 0 in a log that was never recovered.
-	incarnation uint64
-	halted      map[string]string
-	amended     []amendment
-	totals      map[periodKey][]stated // what cuts stated of a period's leases, in order
-	// closedThrough is, by contract, the end of the periods that are closed without a gap: where the search for due ones starts.
-	closedThrough map[string]span.Second
-	advances      map[string][]*advance // by contract: of periods that are not closed
-	awaiting      *advance              // the last one, while its invoice is not there
+	incarnation   uint64
+	halted        map[string]string
+	amended       []amendment
+	totals        map[periodKey][]stated // what cuts stated of a period's leases, in order
+	closedThrough map[string]through     // by contract
+	advances      map[string][]*advance  // by contract: of periods that are not closed
+	awaiting      *advance               // the last one, while its invoice is not there
+}
+
+// through is the end of the periods that are closed without a gap: where the search for due ones starts, as long as the periods are
+// those.
+type through struct {
+	periods *contract.Periods
+	to      span.Second
 }
 
 type periodKey struct {
@@ -85,7 +91,7 @@ func NewInvoicer(series string, grace int64) *Invoicer {
 	return &Invoicer{
 		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
 		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
-		totals: map[periodKey][]stated{}, closedThrough: map[string]span.Second{}, advances: map[string][]*advance{},
+		totals: map[periodKey][]stated{}, closedThrough: map[string]through{}, advances: map[string][]*advance{},
 	}
 }
 
@@ -144,14 +150,16 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	}
 }
 
-// dayOf begins the local day in which a fact begins to change bills: a day's part of a fee follows the version in force at the
-// day's end, and stands on the bill of the day's first hour where bills are hourly.
+// dayOf begins the local day in which a fact begins to change bills, in the zone before it and in its own: a day's part of a fee
+// follows the version in force at the day's end, and stands on the bill of the day's first hour where bills are hourly.
 func (s *Invoicer) dayOf(c contract.Changed) span.Second {
-	v, ok := s.contracts.Governing(c.Contract, c.From)
-	if !ok || c.From == span.Open {
-		return c.From
+	day := c.From
+	for _, at := range [2]span.Second{c.From - 1, c.From} {
+		if v, ok := s.contracts.Governing(c.Contract, at); ok && c.From != span.Open {
+			day = min(day, v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(c.From)))
+		}
 	}
-	return v.Contract.Zone.StartOfDay(v.Contract.Zone.DateOf(c.From))
+	return day
 }
 
 // RequestedAt is the position of the request for a cut, 0 when there is none.
@@ -227,8 +235,8 @@ func (s *Invoicer) graceOf(c *contract.Contract) span.Second {
 	return span.Second(s.grace)
 }
 
-// Due is a period that is to be closed, for the first time, or again because its term was prolonged after it had been cut short; or
-// one that is to be billed in advance.
+// Due is a period that is to be closed, for the first time, or again because it reaches further by now than when it was closed; or one
+// that is to be billed in advance.
 type Due struct {
 	Contract, Customer string
 	Period             span.Span
@@ -240,9 +248,8 @@ type Due struct {
 // to their end, and those that had begun and were not billed in advance. What is to be closed is not billed in advance any more.
 func (s *Invoicer) due(contracts *contract.Register, c *contract.Contract, at span.Second) []Due {
 	var out []Due
-	from := max(c.Term.From, s.closedThrough[c.ID])
-	for from < c.Term.To {
-		p := c.Period(from).Span
+	periods := contracts.Periods(c.ID)
+	for p := range periods.From(s.closedUpTo(c.ID, periods)) {
 		when := p.To + s.graceOf(c)
 		if when > at {
 			break
@@ -250,11 +257,18 @@ func (s *Invoicer) due(contracts *contract.Register, c *contract.Contract, at sp
 		if s.ClosedPeriod(c.ID, p.From).To < p.To {
 			out = append(out, Due{c.ID, c.Customer, p, when, false})
 		} else if len(out) == 0 {
-			s.closedThrough[c.ID] = p.To
+			s.closedThrough[c.ID] = through{periods, p.To}
 		}
-		from = p.To
 	}
-	return slices.Concat(out, s.gone(c, at), s.dueInAdvance(contracts, c, from, at))
+	return slices.Concat(out, s.gone(periods, c, at), s.dueInAdvance(contracts, c, at))
+}
+
+// closedUpTo is the end of the periods that are known to be closed without a gap, 0 where none is.
+func (s *Invoicer) closedUpTo(contractID string, periods *contract.Periods) span.Second {
+	if t := s.closedThrough[contractID]; t.periods == periods {
+		return t.to
+	}
+	return 0
 }
 
 // DueAt lists what a cut has to close or to bill in advance, in order of (end, contract). A contract that was signed after
@@ -277,9 +291,11 @@ func (s *Invoicer) NextDue(after span.Second) span.Second {
 	next := span.Open
 	for _, v := range s.contracts.Latest() {
 		c := v.Contract
-		ahead := s.contracts.PaysAhead(c.ID)
-		for from := max(c.Term.From, s.closedThrough[c.ID]); from < min(c.Term.To, next); {
-			p := c.Period(from).Span
+		periods, ahead := s.contracts.Periods(c.ID), s.contracts.PaysAhead(c.ID)
+		for p := range periods.From(s.closedUpTo(c.ID, periods)) {
+			if p.From >= next {
+				break
+			}
 			if ahead && p.From > after && owesInAdvance(s.contracts, c.ID, p) {
 				next = min(next, p.From)
 			}
@@ -289,10 +305,9 @@ func (s *Invoicer) NextDue(after span.Second) span.Second {
 					break
 				}
 			}
-			from = p.To
 		}
 		for _, a := range s.advances[c.ID] {
-			if at := a.period.To + s.graceOf(c); a.period.From >= c.Term.To && at > after {
+			if at := a.period.To + s.graceOf(c); a.gone(periods) && at > after {
 				next = min(next, at)
 			}
 		}
@@ -323,8 +338,36 @@ func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span
 // nothing of it is corrected, or the rest would be billed in parts.
 func (s *Invoicer) Prolonged(cut Cut, contractID string, periodStart span.Second) bool {
 	closed := s.ClosedPeriod(contractID, periodStart)
-	v, ok := s.contracts.Before(cut.Requested).Last(contractID)
-	return ok && !closed.Empty() && closed.To < v.Contract.Term.To && closed.To < v.Contract.Period(periodStart).Span.To
+	now, ok := s.contracts.Before(cut.Requested).Periods(contractID).At(periodStart)
+	return ok && !closed.Empty() && now.Span.From == periodStart && closed.To < now.Span.To
+}
+
+// Remains is what of a closed period is still that period, as was known when a cut was asked for. A version that became known since
+// may have closed a stub in it: what lies behind is due as a period of its own. It is empty where no period begins there any more.
+func (s *Invoicer) Remains(cut Cut, contractID string, period span.Span) span.Span {
+	return s.contracts.Before(cut.Requested).Periods(contractID).Remains(period)
+}
+
+// Statement is what a period costs by what was known at a cut, be it due or closed before. What of a closed period remains is billed;
+// one of which nothing remains costs nothing, and keeps the name by which it was billed.
+func (s *Invoicer) Statement(cut Cut, contractID string, period span.Span, totals []meter.Total) (*Statement, error) {
+	return s.statement(cut, contractID, period, totals, Compute)
+}
+
+// Explained is Statement with what its items stand on, as Explain is Compute.
+func (s *Invoicer) Explained(cut Cut, contractID string, period span.Span, totals []meter.Total) (*Statement, error) {
+	return s.statement(cut, contractID, period, totals, Explain)
+}
+
+type computing func(*contract.Register, string, span.Span, []meter.Total) (*Statement, error)
+
+func (s *Invoicer) statement(cut Cut, contractID string, period span.Span, totals []meter.Total, compute computing) (*Statement, error) {
+	remains := s.Remains(cut, contractID, period)
+	out, err := compute(s.ContractsAt(cut), contractID, remains, totals)
+	if err == nil && remains.Empty() {
+		out.Period = period
+	}
+	return out, err
 }
 
 // Amended lists, in order, the closed periods that contract facts stated between the cut before and this one can bill
@@ -443,8 +486,8 @@ func (s *Invoicer) numbered(d *Document, closing string) (*fact.InvoiceIssued, e
 func (s *Invoicer) LastDue(at span.Second) span.Second {
 	var due span.Second
 	for _, v := range s.contracts.Latest() {
-		if c := v.Contract; c.Term.Contains(at) {
-			due = max(due, c.Period(at).Span.To+s.graceOf(c))
+		if p, ok := s.contracts.Periods(v.Contract.ID).At(at); ok {
+			due = max(due, p.Span.To+s.graceOf(v.Contract))
 		}
 	}
 	return due

@@ -21,27 +21,25 @@ type monthPart struct {
 func (p monthPart) share() *big.Rat { return big.NewRat(int64(p.days), int64(p.of)) }
 
 // monthParts counts the period's local days by which fees per month are prorated: the real days of the billing month, else of the
-// calendar month. The day of a switch belongs to the new version (design page 3, Exact meanings).
+// calendar month. The day of a switch belongs to the new version (design page 3, Exact meanings), and to its period where it closes
+// a stub.
 func (c *pricing) monthParts() []monthPart {
-	zone := c.Contract.Zone
 	var out []monthPart
-	for day := zone.DateOf(c.Period.From); ; {
-		next := day.AddDays(1)
-		end := min(zone.StartOfDay(next), c.Period.To)
-		if v, ok := c.contracts.InForce(c.Contract.ID, end-1); ok {
-			of := monthDays(v.Contract, end-1)
-			if n := len(out); n > 0 && out[n-1].contract == v.Contract && out[n-1].of == of {
-				out[n-1].days++
-				out[n-1].span.To = end
-			} else {
-				out = append(out, monthPart{v.Contract, 1, of, span.Span{From: max(zone.StartOfDay(day), c.Period.From), To: end}})
-			}
+	for _, day := range c.contracts.Periods(c.Contract.ID).Days(c.Period) {
+		day = day.Intersect(c.Period)
+		v, ok := c.contracts.InForce(c.Contract.ID, day.To-1)
+		if !ok {
+			continue
 		}
-		if end == c.Period.To {
-			return out
+		of := monthDays(v.Contract, day.To-1)
+		if n := len(out); n > 0 && out[n-1].contract == v.Contract && out[n-1].of == of {
+			out[n-1].days++
+			out[n-1].span.To = day.To
+		} else {
+			out = append(out, monthPart{v.Contract, 1, of, day})
 		}
-		day = next
 	}
+	return out
 }
 
 // monthDays is how many local days the month around an instant has.

@@ -70,13 +70,11 @@ type feeDays struct {
 //
 // A day is charged by the version and the reservation in force in its last second, so the day of an amendment belongs to the new
 // version, and a day on which the term begins or ends is whole. It is charged in the period in which its first second of the
-// contract lies: where periods are shorter than a day, in the first of them.
+// contract lies: where periods are shorter than a day, in the first of them. The day on which a stub ends is not the stub's.
 func (c *pricing) reservationFees(f *fees) {
-	zone := c.Contract.Zone
 	var runs []feeDays
-	for day := zone.DateOf(c.Period.From); zone.StartOfDay(day) < c.Period.To; day = day.AddDays(1) {
-		whole := span.Span{From: zone.StartOfDay(day), To: zone.StartOfDay(day.AddDays(1))}
-		pieces := c.contracts.Pieces(c.Contract.ID, whole)
+	for _, day := range c.contracts.Periods(c.Contract.ID).Days(c.Period) {
+		pieces := c.contracts.Pieces(c.Contract.ID, day)
 		if len(pieces) == 0 || !c.Period.Contains(pieces[0].Span.From) {
 			continue
 		}

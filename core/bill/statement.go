@@ -97,7 +97,8 @@ func phases() []func(*pricing) error {
 	}
 }
 
-// Compute prices ledger totals. The totals are those of one contract's period.
+// Compute prices ledger totals. The totals are those of one contract's period. An empty one owes nothing but them, see
+// Invoicer.Statement.
 func Compute(contracts *contract.Register, id string, period span.Span, totals []meter.Total) (*Statement, error) {
 	return ComputeUntil(contracts, id, period, period.To, totals)
 }
@@ -114,7 +115,7 @@ func priceTotals(contracts *contract.Register, id string, period span.Span, unti
 
 // bill makes a statement of a period, phase by phase.
 func (c *pricing) bill(id string, period span.Span, phases []func(*pricing) error) (*Statement, error) {
-	v, ok := c.contracts.Governing(id, period.To-1)
+	v, ok := c.contracts.Governing(id, max(period.From, period.To-1))
 	if !ok {
 		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}

@@ -30,7 +30,8 @@ func (c *pricing) volume() error {
 		l.sum()
 	}
 	for _, rate := range c.Contract.Rates {
-		if rate.Volume != nil && c.Contract.Term.Overlaps(c.Period) { // what an amendment took out of the term has no fees
+		// What is no period any more, or was taken out of the term, has no fees.
+		if rate.Volume != nil && !c.Period.Empty() && c.Contract.Term.Overlaps(c.Period) {
 			c.tierFees(rate, used[rate.SKU].counted(rate.Volume))
 		}
 	}

@@ -88,11 +88,19 @@ func common(list, other []Provision, clause string) []string {
 	return distinct(names)
 }
 
-// Unamendable names what an amendment that turns one contract into the other must not change, "" for nothing: what would move the
-// edges of billing periods, or the meaning of readings. Register refuses it as UnsupportedAmendment.
+// Unamendable names what an amendment that turns one contract into the other must not change, "" for nothing: whose contract it is,
+// its currency, the term's start, or the meaning of readings. Register refuses it as UnsupportedAmendment.
 func Unamendable(signed, amended *Contract) string {
 	before := []Version{{Contract: signed}}
 	return cmp.Or(unsupportedChange(signed, amended), meterChange(before, amended), sliceChange(before, amended))
+}
+
+// ClosesStub tells whether an amendment that changes so much moves the boundaries of billing periods: then it ends the running one
+// where it comes into force, see Periods.
+func ClosesStub(changes []Change) bool {
+	return slices.ContainsFunc(changes, func(c Change) bool {
+		return c.Clause == "contract" && c.Field == "timezone" || c.Clause == "billing" && (c.Field == "cycle" || c.Field == "anchor")
+	})
 }
 
 // statedIn is the fields that a document states, by their paths: billing.cycle, rates[0].spot.lock.

@@ -82,12 +82,25 @@ func TestProvisionsAreAll(t *testing.T) {
 func TestUnamendable(t *testing.T) {
 	was := parsed(t, full+"meters: [{name: egress, price: 0.80/GB}]\n")
 	for change, want := range map[string]string{
-		"acme-2026>acme-2027": "contract or customer", "CNY>USD": "currency", "Asia/Shanghai>Asia/Tokyo": "timezone", "quarterly>yearly": "billing cycle or anchor",
+		"acme-2026>acme-2027": "contract or customer", "CNY>USD": "currency", "Asia/Shanghai>Asia/Tokyo": "", "quarterly>yearly": "",
 		"from: 2026-01-01>from: 2026-01-02": "the term's start", "0.80/GB>0.80/TB": "the unit, aggregate or value of meter egress", "35.00>36.00": "", "88%>87%": "",
 	} {
 		old, replacement, _ := strings.Cut(change, ">")
 		if got := contract.Unamendable(was, parsed(t, strings.Replace(string(was.Source), old, replacement, 1))); got != want {
 			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+}
+
+// What moves the boundaries of periods closes a stub.
+func TestClosesStub(t *testing.T) {
+	was := parsed(t, full)
+	for change, want := range map[string]bool{"Asia/Shanghai>Asia/Tokyo": true, "quarterly>yearly": true, "anchor: 31>anchor: 30": true, "35.00>36.00": false, "grace: 0>grace: 1h": false} {
+		old, replacement, _ := strings.Cut(change, ">")
+		is := parsed(t, strings.Replace(string(was.Source), old, replacement, 1))
+		changes := contract.Compare(was, is)
+		if len(changes) != 1 || contract.ClosesStub(changes) != want {
+			t.Errorf("%s: %v, closes a stub: %v", change, changes, !want)
 		}
 	}
 }

@@ -74,7 +74,8 @@ type Price struct {
 	PerSlice bool
 }
 
-// Period is the billing period that holds t, which must lie in the term.
+// Period is the billing period that holds t, which must lie in the term, as if this version alone held: its Full is what prices per
+// month and year divide by. The periods that are billed are those of all versions, see Register.Periods.
 func (c *Contract) Period(t span.Second) calendar.Period {
 	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, c.Term, c.Zone, t)
 }

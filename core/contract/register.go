@@ -40,6 +40,7 @@ type agreement struct {
 	id, customer string
 	statements   []statement // in order of position
 	versions     []Version
+	periods      *Periods
 	problems     []Problem
 }
 
@@ -172,6 +173,7 @@ func (a *agreement) fold() {
 		}
 	}
 	slices.SortFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
+	a.periods = newPeriods(a.versions)
 }
 
 func (a *agreement) sign(s statement, b *fact.ContractSigned) {
@@ -214,25 +216,27 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 			"; let it take effect before, or amend the term's end", b.Effective)
 		return
 	}
-	a.versions = append(a.versions, Version{Seq: s.Seq, From: max(b.Effective, s.contract.Term.From), Contract: s.contract})
+	from := max(b.Effective, a.versions[0].From, s.contract.Term.From) // in another zone the term's first date begins at another instant
+	a.versions = append(a.versions, Version{Seq: s.Seq, From: from, Contract: s.contract})
 }
 
-// unsupportedChange names what an amendment must not change: what would move the edges of billing periods.
+// unsupportedChange names what an amendment must not change: whose contract it is, in which currency, and from when on.
 func unsupportedChange(signed, c *Contract) string {
 	switch {
 	case c.ID != signed.ID || c.Customer != signed.Customer:
 		return "contract or customer"
 	case c.Currency != signed.Currency:
 		return "currency"
-	case !c.Zone.Equal(signed.Zone):
-		return "timezone"
-	case c.Billing.Cycle != signed.Billing.Cycle || c.Billing.Anchor != signed.Billing.Anchor:
-		return "billing cycle or anchor"
-	case c.Term.From != signed.Term.From:
+	case !sameStart(signed, c):
 		return "the term's start"
 	default:
 		return ""
 	}
+}
+
+// sameStart tells whether two terms begin at one instant, or with one local date, each in its zone.
+func sameStart(a, b *Contract) bool {
+	return a.Term.From == b.Term.From || a.BoundText(a.Term.From) == b.BoundText(b.Term.From)
 }
 
 func (a *agreement) problem(f fact.Fact, customer, reason, detail string, at span.Second) {

@@ -218,13 +218,15 @@ type day struct {
 	number   int32       // yyyymmdd
 }
 
-// dayOf is the local day and period of an instant. One day holds for many hours, so the last one is kept.
+// dayOf is the local day and period of an instant at which a version is in force. One day holds for many hours, so the last one is
+// kept until a contract changes.
 func (c *classifier) dayOf(of *contract.Contract, at span.Second) day {
 	if c.day.contract != of || !c.day.within.Contains(at) {
 		date, end := of.Zone.Day(at)
-		period := of.Period(at).Span
-		within := span.Span{From: of.Zone.StartOfDay(date), To: end}.Intersect(period)
-		c.day = day{of, within, period.From, dayNumber(date)}
+		period, ok := c.contracts.Periods(of.ID).At(at)
+		must.True(ok, "contract %s has no period at %v", of.ID, at)
+		within := span.Span{From: of.Zone.StartOfDay(date), To: end}.Intersect(period.Span)
+		c.day = day{of, within, period.Span.From, dayNumber(date)}
 	}
 	return c.day
 }

@@ -281,9 +281,10 @@ func (s *State) total(l *occupancy.Lease, sums map[periodKey]int64) {
 			v, reason := c.contracts.Resolve(l.Started.Contract, l.Started.Customer, in.From)
 			to := c.nextEdge(l, in)
 			if reason == "" {
-				period := v.Contract.Period(in.From).Span
-				to = min(to, period.To)
-				sums[periodKey{v.Contract.ID, period.From}] += int64(to-in.From) * tr.Milli
+				period, ok := c.contracts.Periods(v.Contract.ID).At(in.From)
+				must.True(ok, "contract %s has no period at %v", v.Contract.ID, in.From)
+				to = min(to, period.Span.To)
+				sums[periodKey{v.Contract.ID, period.Span.From}] += int64(to-in.From) * tr.Milli
 			}
 			in.From = to
 		}

@@ -252,7 +252,8 @@ func (o *oracle) key(l *occupancy.Lease, state fact.LeaseState, at, second span.
 	v, reason := o.contracts.Resolve(s.Contract, s.Customer, at)
 	if reason == "" {
 		d := v.Contract.Zone.DateOf(at)
-		k.Contract, k.Version, k.PeriodStart = v.Contract.ID, v.Seq, v.Contract.Period(at).Span.From
+		period, _ := o.contracts.Periods(v.Contract.ID).At(at)
+		k.Contract, k.Version, k.PeriodStart = v.Contract.ID, v.Seq, period.Span.From
 		k.LocalDay = int32(d.Year*10000 + int(d.Month)*100 + d.Day)
 		if o.free(l, v, second) {
 			k.Standing, k.Reason = Free, ReasonReclaimedFree

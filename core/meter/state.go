@@ -178,6 +178,7 @@ func (s *State) touchLease(l *occupancy.Lease, before span.Span, touched []occup
 
 // touchContracts takes a fact that prices stand on, and touches what it can change.
 func (s *State) touchContracts(f fact.Fact, w *work) {
+	s.classifier.day = day{} // a version may have moved the edges of periods
 	for _, changed := range s.classifier.contracts.Apply(f) {
 		s.replaceProblems("contract/"+changed.Contract, refusalsOf(s.classifier.contracts.Problems(changed.Contract)), w)
 		if changed.Leases {

@@ -194,6 +194,21 @@ func TestTopUpTakesTheVersionAndPeriodOfTheStop(t *testing.T) {
 	}, got)
 }
 
+// TestPeriodsOfALaterVersionBeginEarlier: that the weeks began a day before is learnt when a day of them was looked at last.
+func TestPeriodsOfALaterVersionBeginEarlier(t *testing.T) {
+	weekly := func(at span.Second) *fact.ContractAmended { // from Saturday; midnight begins a Wednesday
+		return &fact.ContractAmended{Contract: "c1", Effective: at, Document: document("c1", "weekly, anchor: 6", "", "3.60")}
+	}
+	p := newPlayer(daily(""), weekly(midnight-3600), lease("L", midnight+1800), stop("L", midnight+5400, fact.ByCustomer))
+	p.tell(midnight+9000, nil)
+	p.tell(midnight+9001, nil, weekly(midnight-7200))
+	starts := map[string]int64{}
+	for e, a := range p.ledger {
+		starts[e.Key.PeriodStart.String()] += a.Quantity
+	}
+	diff(t, map[string]int64{(midnight - 7200).String(): 3_600_000}, starts)
+}
+
 func TestPeriodsAndDaysOfHalfHourZones(t *testing.T) {
 	p := newPlayer(signed("c1", document("c1", "hourly", "", "3.60")), lease("L", midnight-5400), stop("L", midnight+5400, fact.ByCustomer))
 	p.tell(midnight+9000, nil)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -212,8 +213,11 @@ func drawFacts(t *rapid.T) []fact.Fact {
 	cycle := rapid.SampledFrom([]string{"hourly", "daily", "monthly"}).Draw(t, "cycle")
 	bodies := []fact.Body{signed("c1", drawCommitments(t, drawSpot(t, document("c1", cycle, billing, "3.60")))+drawClauses(t)+drawSchedule(t))}
 	if rapid.Bool().Draw(t, "amended") {
-		text := document("c1", cycle, rapid.SampledFrom([]string{"", ", minimum: 300s"}).Draw(t, "amended billing"), "7.20")
+		again := rapid.SampledFrom([]string{cycle, cycle, "hourly", "daily", "weekly", "monthly"}).Draw(t, "amended cycle")
+		text := document("c1", again, rapid.SampledFrom([]string{"", ", minimum: 300s"}).Draw(t, "amended billing"), "7.20")
 		text = drawCommitments(t, drawSpot(t, text)) + drawClauses(t) + drawSchedule(t)
+		zone := rapid.SampledFrom([]string{"Asia/Kolkata", "Asia/Kolkata", "Asia/Shanghai", "America/New_York"}).Draw(t, "amended zone")
+		text = strings.Replace(text, "Asia/Kolkata", zone, 1)
 		bodies = append(bodies, &fact.ContractAmended{Contract: "c1", Effective: drawInstant(t, "effective"), Document: text})
 	}
 	if rapid.IntRange(0, 3).Draw(t, "second contract") == 0 {

@@ -157,6 +157,14 @@ func TestCasesAgree(t *testing.T) {
 			if !seen[p] {
 				seen[p] = true
 				judged++
+				switch all := w.Periods(p.contract, p.From+1); {
+				case slices.Contains(all, p.Span):
+				case len(all) > 0 && all[len(all)-1].From == p.From || len(totalsOf(r, p)) > 0:
+					t.Errorf("%s: the slow rater's periods end with %v, the case closes %v", name, all[len(all)-1], p.Span)
+					continue
+				default:
+					continue // it began until an amendment became known
+				}
 				if d := disagreement(r, w.Statement(p.contract, p.Span), p); d != "" {
 					t.Errorf("%s: %s", name, d)
 				}

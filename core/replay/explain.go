@@ -43,18 +43,17 @@ func (p *player) testify(k periodKey, period span.Span, n int, cut bill.Cut, tot
 		if w.closing.Contract != k.contract || w.closing.PeriodStart != k.start || w.closing.N != n {
 			continue
 		}
-		contracts := p.invoicer.ContractsAt(cut)
 		var s *bill.Statement
 		var err error
 		if n == 0 {
-			s, err = bill.ExplainAdvance(contracts, k.contract, period)
+			s, err = bill.ExplainAdvance(p.invoicer.ContractsAt(cut), k.contract, period)
 		} else {
-			s, err = bill.Explain(contracts, k.contract, period, totals)
+			s, err = p.invoicer.Explained(cut, k.contract, period, totals)
 		}
 		if err != nil {
 			return err
 		}
-		w.evidence = &explain.Evidence{Contracts: contracts, Statement: s, Totals: totals, Segments: w.segments}
+		w.evidence = &explain.Evidence{Contracts: p.invoicer.ContractsAt(cut), Statement: s, Totals: totals, Segments: w.segments}
 	}
 	return nil
 }

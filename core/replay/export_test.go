@@ -89,3 +89,35 @@ func (x *Search) explainAll(of map[string]*wanted) ([]*explain.Explanation, erro
 	}
 	return out, nil
 }
+
+// AuditOf replays a log, writes it down as services do, and audits that.
+func AuditOf(log Log, o Options) (Audit, error) {
+	p := newPlayer(log, o)
+	var facts []fact.Fact
+	var blocks []meter.Block
+	p.decided = func(f fact.Fact) { facts = append(facts, f) }
+	p.rated = func(b meter.Block) { blocks = append(blocks, b) }
+	result, err := p.run()
+	if err != nil {
+		return Audit{}, err
+	}
+	var digest fact.Hash
+	for i := range result.Outcomes {
+		digest = result.Outcomes[i].Digest(digest)
+		for k := range result.Outcomes[i].Cuts {
+			result.Outcomes[i].Cuts[k].Digest = digest // the rater's pump adds it
+		}
+	}
+	last := blocks[len(blocks)-1]
+	blocks = append(blocks, meter.Block{Seq: last.Seq + 1, At: last.At, FactsSeq: uint64(len(facts))})
+	a := NewAuditor(o)
+	var before uint64
+	for _, b := range blocks {
+		b.Facts = facts[before:b.FactsSeq]
+		before = b.FactsSeq
+		if err := a.Take(b); err != nil {
+			return Audit{}, err
+		}
+	}
+	return a.Finish(), nil
+}

@@ -98,7 +98,8 @@ type player struct {
 	invoicer   *bill.Invoicer
 	ledger     *ledger
 	done       int
-	decided    func(fact.Fact) // is told every fact as it is numbered; nil when nobody asks
+	decided    func(fact.Fact)   // is told every fact as it is numbered; nil when nobody asks
+	rated      func(meter.Block) // is told every block; nil when nobody asks
 	wanted     []*wanted
 	statements map[periodKey]*bill.Statement // as billed last
 	replaced   map[periodKey]*bill.Statement // what the last cut put others in the place of, nil for none
@@ -164,6 +165,9 @@ func (p *player) rate(b meter.Block) []fact.Fact {
 	p.messages++
 	b.Seq, b.FactsSeq = p.messages, p.seq
 	p.tick = b.Seq
+	if p.rated != nil {
+		p.rated(b)
+	}
 	out := p.take(b)
 	p.result.Outcomes = append(p.result.Outcomes, out)
 	var facts []fact.Fact
@@ -322,7 +326,7 @@ func (p *player) correct(cut bill.Cut, v view) ([]fact.Fact, error) {
 }
 
 func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, totals []meter.Total) ([]fact.Fact, error) {
-	s, err := bill.Compute(p.invoicer.ContractsAt(cut), k.contract, period, totals)
+	s, err := p.invoicer.Statement(cut, k.contract, period, totals)
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +341,7 @@ func (p *player) issue(k periodKey, period span.Span, n int, cut bill.Cut, total
 		return nil, err
 	}
 	p.replaced[k], p.statements[k] = p.statements[k], s
-	return p.stateClosing(period, n, cut, d)
+	return p.stateClosing(s.Period, n, cut, d)
 }
 
 // stateClosing puts a closing and its invoice into the log.

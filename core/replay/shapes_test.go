@@ -20,8 +20,8 @@ import (
 // everyLine are the lines of all periods of a deal on the ledger at the end of a replay.
 func (w *world) everyLine(t *rapid.T, r *replay.Result, d *deal) map[string]map[slow.Key]string {
 	out := map[string]map[slow.Key]string{}
-	for _, p := range w.periods(d) {
-		out[p.name(d)] = ofFast(compute(t, r, p))
+	for _, p := range w.periods(r, d) {
+		out[p.name()] = ofFast(compute(t, r, p))
 	}
 	return out
 }
@@ -29,7 +29,7 @@ func (w *world) everyLine(t *rapid.T, r *replay.Result, d *deal) map[string]map[
 // total is the exact sum of all lines of a deal.
 func (w *world) total(t *rapid.T, r *replay.Result, d *deal) *big.Rat {
 	sum := new(big.Rat)
-	for _, p := range w.periods(d) {
+	for _, p := range w.periods(r, d) {
 		for _, l := range compute(t, r, p).Lines {
 			sum.Add(sum, l.Exact)
 		}
@@ -193,7 +193,7 @@ func TestPreviewAtThePeriodsEndIsTheBill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{})
 		d := w.deals[0]
-		periods := w.periods(d)
+		periods := w.periods(run(t, w.log), d)
 		p := periods[rapid.IntRange(0, len(periods)-1).Draw(t, "period")]
 		known := w.log
 		known.Until = p.To
@@ -203,7 +203,7 @@ func TestPreviewAtThePeriodsEndIsTheBill(t *testing.T) {
 		known.Statements = append(slices.Clone(known.Statements), replay.Statement{Known: p.To, Fact: fact.Fact{Key: "preview", Hash: fact.HashJSON(cut), Body: cut}})
 		preview := amounts(compute(t, run(t, known), p))
 		final.Until = p.To + span.Second(d.versions[len(d.versions)-1].Billing.GraceSeconds) + 4*day
-		billed, closed := sums(run(t, final).Invoices)[p.name(d)]
+		billed, closed := sums(run(t, final).Invoices)[p.name()]
 		if closed {
 			if diff := gocmp.Diff(billed, preview); diff != "" {
 				t.Fatalf("%v (-billed +preview)\n%s\n%s", p, diff, w)

@@ -199,9 +199,6 @@ func (p *parsing) amendment(n ast.Node, field string, at span.Second) fact.Body 
 		return b
 	}
 	b.Document = string(c.Source)
-	if last := p.longest[c.ID]; last != nil && c.Term.To >= last.Term.To {
-		p.longest[c.ID] = c
-	}
 	return b
 }
 
@@ -227,5 +224,13 @@ func (p *parsing) log() {
 	slices.SortStableFunc(p.events, func(a, b event) int { return cmp.Compare(a.known, b.known) })
 	for _, e := range p.events {
 		p.s.statements = append(p.s.statements, replay.Statement{Known: e.known, Fact: e.fact})
+	}
+	p.register = contract.NewRegister()
+	known := map[string]bool{}
+	for i, s := range p.s.statements {
+		if f := s.Fact; !known[f.Key] {
+			known[f.Key], f.Seq = true, uint64(i+1)
+			p.register.Apply(f)
+		}
 	}
 }

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
@@ -100,7 +102,7 @@ type parsing struct {
 	*reader
 	s         *Scenario
 	contracts []*contract.Contract // as signed, in order of the file
-	longest   map[string]*contract.Contract
+	register  *contract.Register   // with everything that the file states
 	events    []event
 	samples   []sampled
 	batches   int64 // that the samples unfold to
@@ -114,7 +116,6 @@ func (p *parsing) root(n ast.Node) {
 	need(s, "story", "say in a sentence what happens and why the bill is right", text, &p.s.Story)
 	set(s, "stack", parseBool, &p.s.Stack)
 	set(s, "grace", parseSeconds, &p.s.GraceSeconds)
-	p.longest = map[string]*contract.Contract{}
 	if !s.has("contracts") {
 		s.missing("contracts", "write at least one contract")
 	}
@@ -152,12 +153,11 @@ func (p *parsing) contract(n ast.Node) {
 		p.take(n, err)
 		return
 	}
-	if p.longest[c.ID] != nil {
+	if slices.ContainsFunc(p.contracts, func(o *contract.Contract) bool { return o.ID == c.ID }) {
 		p.fail(start(n), "contracts", fmt.Sprintf("contract %s is written twice", c.ID), "change it with contract_amended")
 		return
 	}
 	p.contracts = append(p.contracts, c)
-	p.longest[c.ID] = c
 }
 
 // close reads one period that closes, and lets the scenario run until then.
@@ -180,23 +180,25 @@ func (p *parsing) period(s section) (Period, bool) {
 	if id == "" || named == "" {
 		return Period{}, false
 	}
-	c := p.longest[id]
-	if c == nil {
+	v, ok := p.register.Last(id)
+	if !ok {
 		p.fail(start(s.values["contract"]), s.field, fmt.Sprintf("contract %.60q is not in this file", id), "name one of its contracts")
 		return Period{}, false
 	}
-	starts, err := periodStarts(c, named)
+	c := v.Contract
+	periods, err := p.periodsIn(c, named)
 	at := start(s.values["period"])
 	switch {
 	case err != nil:
 		p.failure(s.values["period"], s.field, err)
-	case len(starts) == 0:
+	case len(periods) == 0:
 		p.fail(at, s.field, fmt.Sprintf("no period of %s starts in %s", id, named), "write the local month or date in which it starts")
-	case len(starts) > 1:
-		p.fail(at, s.field, fmt.Sprintf("%d periods of %s start in %s, the second at %s", len(starts), id, named, c.Zone.Text(starts[1])),
+	case len(periods) > 1:
+		second := periods[1].From
+		p.fail(at, s.field, fmt.Sprintf("%d periods of %s start in %s, the second at %s", len(periods), id, named, p.zone(id, second).Text(second)),
 			"write the local date or the instant")
 	default:
-		whole := c.Period(starts[0]).Span
+		whole := periods[0]
 		grace := p.s.GraceSeconds
 		if c.Billing.GraceKnown {
 			grace = c.Billing.GraceSeconds
@@ -206,4 +208,10 @@ func (p *parsing) period(s section) (Period, bool) {
 		}, true
 	}
 	return Period{}, false
+}
+
+// zone is the contract's at an instant.
+func (p *parsing) zone(id string, at span.Second) calendar.Zone {
+	v, _ := p.register.Governing(id, at)
+	return v.Contract.Zone
 }

@@ -3,17 +3,22 @@ package scenario
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
 const milliPerGPU = 1000
+
+// anyZone is further than the clocks of any two zones are apart, in seconds.
+const anyZone span.Second = 2 * 86400
 
 // latest is the beginning of the year 2200: contracts name no later date.
 const latest span.Second = 7258118400
@@ -144,39 +149,55 @@ func parseTotal(text string) (money.Rounded, error) {
 	return money.ParseRounded(number, currency)
 }
 
-// periodStarts lists where periods of the contract start within a local month (2026-02), on a local date or at an
-// instant.
-func periodStarts(c *contract.Contract, text string) ([]span.Second, error) {
-	var within span.Span
+// periodsIn lists the periods of a contract that start within a local month (2026-02), on a local date, each in the zone in force, or
+// at an instant; there one may also be meant that was a period until an amendment became known. c is the contract's last version.
+func (p *parsing) periodsIn(c *contract.Contract, text string) ([]span.Span, error) {
+	var near span.Span
+	var named func(calendar.Date, span.Second) bool
 	switch at, err := span.Parse(text); {
 	case err == nil:
-		within = span.Span{From: at, To: at + 1}
+		near, named = span.Span{From: at, To: at + 1}, func(_ calendar.Date, start span.Second) bool { return start == at }
 	case strings.Count(text, "-") == 1:
 		first, err := calendar.ParseDate(text + "-01")
 		if err != nil || first.Year >= 2200 {
 			return nil, fmt.Errorf("period %.40q is no month before 2200; write it like 2026-02", text)
 		}
-		next := first.AddDays(31)
-		next.Day = 1
-		within = span.Span{From: c.Zone.StartOfDay(first), To: c.Zone.StartOfDay(next)}
+		near = span.Span{From: c.Zone.StartOfDay(first), To: c.Zone.StartOfDay(first.AddDays(31))}
+		named = func(d calendar.Date, _ span.Second) bool { return d.Year == first.Year && d.Month == first.Month }
 	default:
 		day, err := calendar.ParseDate(text)
 		if err != nil || day.Year >= 2200 {
 			return nil, fmt.Errorf("period %.40q is neither a month, a date nor an instant; write 2026-02 or 2026-02-01", text)
 		}
-		within = span.Span{From: c.Zone.StartOfDay(day), To: c.Zone.StartOfDay(day.AddDays(1))}
+		near, named = span.Span{From: c.Zone.StartOfDay(day), To: c.Zone.StartOfDay(day.AddDays(1))}, func(d calendar.Date, _ span.Second) bool { return d == day }
 	}
-	if within.To > latest {
+	if near.To > latest {
 		return nil, fmt.Errorf("period %.40q lies too far ahead; write one before 2200", text)
 	}
-	var starts []span.Second
-	in := within.Intersect(c.Term)
-	for at := in.From; at < in.To; {
-		p := c.Period(at).Span
-		if within.Contains(p.From) {
-			starts = append(starts, p.From)
+	var out []span.Span
+	for whole := range p.register.Periods(c.ID).From(near.From - anyZone) {
+		if whole.From >= near.To+anyZone {
+			break
 		}
-		at = p.To
+		if named(p.zone(c.ID, whole.From).DateOf(whole.From), whole.From) {
+			out = append(out, whole)
+		}
 	}
-	return starts, nil
+	if at, err := span.Parse(text); err == nil && len(out) == 0 {
+		return p.once(c.ID, at), nil
+	}
+	return out, nil
+}
+
+// once is the period that began at an instant before the last amendment that moved it, if any.
+func (p *parsing) once(id string, at span.Second) []span.Span {
+	for i, s := range slices.Backward(p.s.statements) {
+		if _, amends := s.Fact.Body.(*fact.ContractAmended); !amends || s.Fact.Body.Entity() != id {
+			continue
+		}
+		if was, ok := p.register.Before(uint64(i + 1)).Periods(id).At(at); ok && was.Span.From == at {
+			return []span.Span{was.Span}
+		}
+	}
+	return nil
 }

@@ -18,10 +18,10 @@ func eachDay(v *version, s span.Span, f func(day span.Span)) {
 // reserved charges fees of reservations: price x local days / days of the unit. A day is charged by what is in force in its last
 // second, in the period that holds its first second of the contract.
 func (r *rater) reserved() {
-	eachDay(r.versions[r.id][0], r.period, func(day span.Span) {
+	for _, day := range r.days() {
 		pieces := r.pieces(r.id, day)
 		if len(pieces) == 0 || !r.period.Contains(pieces[0].From) {
-			return
+			continue
 		}
 		p := pieces[len(pieces)-1]
 		last := p.To - 1
@@ -37,7 +37,7 @@ func (r *rater) reserved() {
 				}
 			}
 		}
-	})
+	}
 }
 
 // purchased charges packages: a fee due at t belongs to the period containing t.
@@ -69,7 +69,7 @@ func (r *rater) untaken() {
 // billing month, else of the calendar month. fee is nil where a version has none.
 func (r *rater) monthly(fee func(*version) *big.Rat) (months, exact *big.Rat) {
 	months, exact = new(big.Rat), new(big.Rat)
-	eachDay(r.versions[r.id][0], r.period, func(day span.Span) {
+	for _, day := range r.days() {
 		last := min(day.To, r.period.To) - 1
 		if v := r.inForce(r.id, last); v != nil {
 			if f := fee(v); f != nil {
@@ -78,7 +78,7 @@ func (r *rater) monthly(fee func(*version) *big.Rat) (months, exact *big.Rat) {
 				exact.Add(exact, times(f, part))
 			}
 		}
-	})
+	}
 	return months, exact
 }
 

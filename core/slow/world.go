@@ -127,8 +127,9 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 	v := &version{max(effective, c.Term.From), c, map[span.Second][2]int64{}}
 	if before := w.versions[id]; len(before) > 0 {
 		b := before[0].Contract
-		same := b.Customer == c.Customer && b.Currency == c.Currency && b.Zone.Equal(c.Zone) && b.Term.From == c.Term.From &&
-			b.Billing.Cycle == c.Billing.Cycle && b.Billing.Anchor == c.Billing.Anchor
+		begins := b.Term.From == c.Term.From || b.BoundText(b.Term.From) == c.BoundText(c.Term.From) // with one date
+		same := b.Customer == c.Customer && b.Currency == c.Currency && begins
+		v.from = max(v.from, before[0].from)
 		for _, a := range c.Addons {
 			was, ok := b.Addon(a.Name)
 			same = same && (!ok || (was.Monthly == nil) == (a.Monthly == nil))

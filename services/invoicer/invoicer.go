@@ -325,7 +325,7 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 		i.blocked = append(i.blocked, *blocked)
 		return nil
 	}
-	statement, err := bill.Compute(i.state.ContractsAt(cut), d.Contract, d.Period, totals)
+	statement, err := i.state.Statement(cut, d.Contract, d.Period, totals)
 	if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (i *Invoicer) close(ctx context.Context, d bill.Due, cut bill.Cut, refusals
 	if err != nil {
 		return err
 	}
-	return i.issue(ctx, d.Period, n+1, cut, document)
+	return i.issue(ctx, statement.Period, n+1, cut, document)
 }
 
 // payAhead bills a period's fees in advance, if any are left as of the cut.
@@ -368,7 +368,7 @@ func (i *Invoicer) billed(ctx context.Context, p store.Period) (*bill.Statement,
 	if err != nil {
 		return nil, 0, err
 	}
-	statement, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	statement, err := i.state.Statement(cut, p.Contract, period, totals)
 	return statement, n, err
 }
 
@@ -383,7 +383,7 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if err != nil {
 		return err
 	}
-	now, err := bill.Compute(i.state.ContractsAt(cut), p.Contract, period, totals)
+	now, err := i.state.Statement(cut, p.Contract, period, totals)
 	if err != nil {
 		return err
 	}
@@ -400,7 +400,7 @@ func (i *Invoicer) correct(ctx context.Context, p store.Period, cut bill.Cut) er
 	if err != nil || len(d.Lines) == 0 {
 		return err
 	}
-	return i.issue(ctx, period, n+1, cut, d)
+	return i.issue(ctx, now.Period, n+1, cut, d)
 }
 
 // issue publishes the closing and its invoice as one: the closing is claimed, the number compared.

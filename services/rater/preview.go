@@ -48,8 +48,10 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at, 
 	if at == 0 {
 		at = p.At - 1
 	}
-	v, ok := state.Contracts().InForce(contractID, at)
-	if !ok {
+	periods := state.Contracts().Periods(contractID)
+	holds, ok := periods.At(at)
+	v, inForce := state.Contracts().InForce(contractID, at)
+	if !ok || !inForce {
 		return Preview{}, notInForce(state.Contracts(), contractID, at)
 	}
 	until = max(until, p.At)
@@ -58,7 +60,7 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at, 
 		return Preview{}, err
 	}
 	out := Preview{Contracts: state.Contracts(), At: until}
-	for _, period := range limited(v.Contract, v.Contract.Period(at).Span) {
+	for _, period := range limited(periods, v.Contract, holds.Span) {
 		totals, err := s.PeriodTotals(ctx, contractID, period.From, p.Block)
 		if err != nil {
 			return Preview{}, err
@@ -71,18 +73,19 @@ func Look(ctx context.Context, b bus.Bus, s store.Store, contractID string, at, 
 }
 
 // limited lists the billing periods of a limit's span up to and including one of them: only that one where there is no limit.
-func limited(c *contract.Contract, last span.Span) []span.Span {
+func limited(periods *contract.Periods, c *contract.Contract, last span.Span) []span.Span {
 	if c.Limit == nil {
 		return []span.Span{last}
 	}
 	var out []span.Span
 	whole := c.LimitSpan(last)
-	for at := whole.From; at < last.To; {
-		p := c.Period(at).Span
+	for p := range periods.From(whole.From) {
+		if p.From >= last.To {
+			break
+		}
 		if p.From >= whole.From { // a week may have begun in the month before
 			out = append(out, p)
 		}
-		at = p.To
 	}
 	return out
 }

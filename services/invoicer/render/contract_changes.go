@@ -6,8 +6,8 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 )
 
-// ContractChanges tells in words what a contract has other than the one before, clause by clause, and what of it an amendment must not
-// change; refused is what a register would say, or "".
+// ContractChanges tells in words what a contract has other than the one before, clause by clause, whether it closes a stub, and what of
+// it an amendment must not change; refused is what a register would say, or "".
 func ContractChanges(changes []contract.Change, refused string, o Options) string {
 	p := &page{colour: o.Colour}
 	if len(changes) == 0 {
@@ -40,6 +40,10 @@ func ContractChanges(changes []contract.Change, refused string, o Options) strin
 			text = o.say("%s: was %s, is gone", field, was)
 		}
 		p.pair(0, 0, plain, note{"", text}, room(o.Width))
+	}
+	if refused == "" && contract.ClosesStub(changes) {
+		p.line(plain, "")
+		p.paragraph(plain, o.say("Where it takes effect the running period is closed as a stub, unless one begins there; the next one runs from there to its new boundary."), room(o.Width))
 	}
 	if refused != "" {
 		p.line(plain, "")

@@ -154,6 +154,9 @@ var chineseContract = map[string]string{
 	"State":        "状态",
 	"Bills":        "计费",
 
+	// stubs
+	"Where it takes effect the running period is closed as a stub, unless one begins there; the next one runs from there to its new boundary.": "生效之时，当前账期作为短账期结账（恰逢账期起点则无短账期），下一账期由此起算，至新的账期分界为止。",
+
 	// changes
 	"The two contracts say the same.": "两份合同内容相同。",
 	"%s: was %s, is %s":               "%s：原为 %s，现为 %s",

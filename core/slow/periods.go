@@ -1,0 +1,121 @@
+package slow
+
+import (
+	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/span"
+)
+
+// Periods are the billing periods of a contract that begin before an instant (rule "Changes of zone, cycle or anchor"): from the
+// term's start, one behind the other, each to the next boundary of the version in force where it begins, or to the instant at which
+// one with other boundaries comes into force.
+func (w *World) Periods(id string, until span.Second) []span.Span {
+	var out []span.Span
+	list := w.versions[id]
+	if len(list) == 0 {
+		return nil
+	}
+	end := list[len(list)-1].Term.To
+	for at := list[0].from; at < min(until, end); {
+		next := min(w.ruling(id, at).boundary(at), w.chapter(id, at).To, end)
+		out = append(out, span.Span{From: at, To: next})
+		at = next
+	}
+	return out
+}
+
+// ruling is the version of a contract that speaks of an instant from its term's start on, be it to say that the term is over.
+func (w *World) ruling(id string, at span.Second) *version {
+	var out *version
+	for _, v := range w.versions[id] {
+		if v.from <= at {
+			out = v
+		}
+	}
+	return out
+}
+
+// chapter is the time around an instant in which the boundaries of periods are alike.
+func (w *World) chapter(id string, at span.Second) span.Span {
+	out := span.Span{To: span.Open}
+	for _, x := range w.versions[id] {
+		v, before := w.ruling(id, x.from), w.ruling(id, x.from-1)
+		switch {
+		case before != nil && v.Zone.Equal(before.Zone) && v.Billing.Cycle == before.Billing.Cycle && v.Billing.Anchor == before.Billing.Anchor &&
+			v.Term.From == before.Term.From:
+		case x.from <= at:
+			out.From = x.from
+		default:
+			out.To = min(out.To, x.from)
+		}
+	}
+	return out
+}
+
+// boundary is the first one after an instant.
+func (v *version) boundary(at span.Second) span.Second {
+	if v.Billing.Cycle == calendar.Hourly {
+		return calendar.PeriodAt(calendar.Hourly, 1, span.Span{From: at, To: at + 1}, v.Zone, at).Full.To
+	}
+	d := v.Zone.DateOf(at).AddDays(1)
+	for !v.begins(d) {
+		d = d.AddDays(1)
+	}
+	return v.Zone.StartOfDay(d)
+}
+
+// begins tells whether a period begins with a local date. An anchor past the end of a month is its last day.
+func (v *version) begins(d calendar.Date) bool {
+	anchor, start := v.Billing.Anchor, v.Zone.DateOf(v.Term.From)
+	anchored := d.Day == anchor || d.Day < anchor && d.AddDays(1).Month != d.Month
+	months := (d.Year-start.Year)*12 + int(d.Month) - int(start.Month)
+	return map[calendar.Cycle]bool{
+		calendar.Daily: true, calendar.Weekly: d.Weekday() == anchor, calendar.Monthly: anchored,
+		calendar.Quarterly: anchored && months%3 == 0, calendar.Yearly: anchored && months%12 == 0,
+	}[v.Billing.Cycle]
+}
+
+// days are the local days that fees count in the rater's period, as they lie in its chapter: a date counts in the first period that
+// has a part of it, and only there. But what a stub has of the date of the switch, or of a later one, counts behind the switch; and
+// none counts that is before a stub's first.
+func (r *rater) days() []span.Span {
+	counted := map[calendar.Date]span.Second{} // in which period
+	var first calendar.Date
+	periods := r.Periods(r.id, r.period.To+1)
+	for i, p := range periods {
+		v := r.ruling(r.id, p.From)
+		if r.switches(periods[:i], p.From) {
+			for date, in := range counted {
+				if in == periods[i-1].From && date.Compare(v.Zone.DateOf(p.From)) >= 0 {
+					delete(counted, date)
+				}
+			}
+		}
+		floor, none := first, true
+		eachDay(v, p, func(day span.Span) {
+			date := v.Zone.DateOf(day.From)
+			if _, known := counted[date]; known || date.Compare(floor) < 0 {
+				return
+			}
+			if counted[date] = p.From; none {
+				first, none = date, false
+			}
+		})
+	}
+	var out []span.Span
+	v := r.ruling(r.id, r.period.From)
+	eachDay(v, r.period, func(day span.Span) {
+		if in, ok := counted[v.Zone.DateOf(day.From)]; ok && in == r.period.From {
+			out = append(out, day.Intersect(r.chapter(r.id, r.period.From)))
+		}
+	})
+	return out
+}
+
+// switches tells whether the last of some periods is a stub, after which other boundaries hold.
+func (r *rater) switches(before []span.Span, at span.Second) bool {
+	if len(before) == 0 || r.chapter(r.id, at).From != at {
+		return false
+	}
+	last := before[len(before)-1].From
+	return r.ruling(r.id, last).boundary(last) > at
+}

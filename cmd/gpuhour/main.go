@@ -99,7 +99,7 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "run"
 		c.AddCommand(sub)
 	}
-	for _, sub := range []*cobra.Command{contractCommand(), publishCommand(), invoiceCommand(), explainCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
+	for _, sub := range []*cobra.Command{contractCommand(), publishCommand(), invoiceCommand(), explainCommand(), quoteCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
 		sub.GroupID = "use"
 		c.AddCommand(sub)
 	}

@@ -25,7 +25,7 @@ type Options struct {
 // say is a text in the reader's language: the English one names it.
 func (o Options) say(english string, args ...any) string {
 	text := english
-	if zh := cmp.Or(chinese[english], chineseContract[english], chineseExplain[english]); zh != "" && o.Language == Chinese {
+	if zh := cmp.Or(chinese[english], chineseContract[english], chineseExplain[english], chineseQuote[english]); zh != "" && o.Language == Chinese {
 		text = zh
 	}
 	if len(args) == 0 {

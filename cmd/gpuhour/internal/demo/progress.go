@@ -58,6 +58,13 @@ func (p *Progress) Reached(what string, at span.Second) {
 	p.show(fmt.Sprintf("%s: %s", what, at.String()[:16]))
 }
 
+// Rated tells how many ratings of a quote are done. A quote that takes less than two seconds is not spoken of.
+func (p *Progress) Rated(done, of int) {
+	if time.Since(p.began) > 2*time.Second {
+		p.show(fmt.Sprintf("rating the use again: %d of %d", done, of))
+	}
+}
+
 func (p *Progress) show(text string) {
 	now := time.Now()
 	switch {

@@ -75,22 +75,33 @@ func (q *Quote) check() error {
 				c.ID, c.BoundText(c.Term.From), c.BoundText(c.Term.To), q.zone.Text(q.span.From), q.zone.Text(q.span.To)))
 			continue
 		}
-		errs = append(errs, q.checkOne(c))
+		in := q.span.Intersect(c.Term)
+		errs = append(errs, q.checkOne(c, c.Period(in.From).Span, c.Period(in.To-1).Span))
 	}
 	for _, v := range q.own {
-		errs = append(errs, q.checkOne(v.Contract))
+		periods := q.periods(v.Contract.ID)
+		errs = append(errs, q.checkOne(v.Contract, periods[0], periods[len(periods)-1]))
 	}
 	return errors.Join(errs...)
 }
 
-// checkOne holds a contract's currency and periods against the quote.
-func (q *Quote) checkOne(c *contract.Contract) error {
-	if first := q.first(); c.Currency != first.Currency {
-		return fmt.Errorf("contract %s is in %s, contract %s in %s: nothing here converts currencies; ask for contracts of one currency", c.ID, c.Currency, first.ID, first.Currency)
+// periods are those of a contract in the log that reach into the span.
+func (q *Quote) periods(id string) (out []span.Span) {
+	for p := range q.known.Periods(id).From(q.span.From) {
+		if p.From >= q.span.To {
+			break
+		}
+		out = append(out, p)
 	}
-	in := q.span.Intersect(c.Term)
-	first, last := c.Period(in.From).Span, c.Period(in.To-1).Span
-	if first.From == in.From && last.To == in.To {
+	return out
+}
+
+// checkOne holds a contract's currency, and its first and last period in the span, against the quote.
+func (q *Quote) checkOne(c *contract.Contract, first, last span.Span) error {
+	if asked := q.first(); c.Currency != asked.Currency {
+		return fmt.Errorf("contract %s is in %s, contract %s in %s: nothing here converts currencies; ask for contracts of one currency", c.ID, c.Currency, asked.ID, asked.Currency)
+	}
+	if first.From >= q.span.From && last.To <= q.span.To {
 		return nil
 	}
 	return fmt.Errorf("the span %s to %s cuts a period of contract %s, which is billed %s (%s); whole periods around it are %s to %s",

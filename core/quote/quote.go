@@ -128,7 +128,7 @@ func (q *Quote) Resolve() error {
 		return err
 	}
 	for _, v := range q.known.Latest() {
-		if v.Contract.Customer == q.request.Customer && v.Contract.Term.Overlaps(q.span) {
+		if v.Contract.Customer == q.request.Customer && len(q.periods(v.Contract.ID)) > 0 {
 			q.own = append(q.own, v)
 		}
 	}

@@ -138,13 +138,13 @@ func (q *Quote) priced(t terms, r *rated) (*Offer, error) {
 		leased[periodKey{total.Contract, total.PeriodStart}] = total.LeasedMilliGPUSeconds
 	}
 	for _, id := range o.Names {
-		v, ok := r.state.Contracts().Last(id)
-		if !ok {
+		if _, ok := r.state.Contracts().Last(id); !ok {
 			return nil, fmt.Errorf("contract %s cannot be signed beside what the log states", id)
 		}
-		in := q.span.Intersect(v.Contract.Term)
-		for at := in.From; at < in.To; {
-			period := v.Contract.Period(at).Span
+		for period := range r.state.Contracts().Periods(id).From(q.span.From) {
+			if period.From >= q.span.To {
+				break
+			}
 			k := periodKey{id, period.From}
 			if keyed := keyed(r.totals[k]); keyed != leased[k] {
 				return nil, fmt.Errorf("contract %s, period of %s: leases hold %d milli-GPU-seconds, the quote %d; please report it", id, period.From, leased[k], keyed)
@@ -159,7 +159,6 @@ func (q *Quote) priced(t terms, r *rated) (*Offer, error) {
 					o.refused[total.Lease] += total.Quantity
 				}
 			}
-			at = period.To
 		}
 	}
 	q.uncontracted(o, r)

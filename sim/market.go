@@ -23,8 +23,10 @@ func (a *author) writeMarket(seed uint64) {
 	if !a.one(10) {
 		return
 	}
-	begins := time.Unix(a.from-3*day, 0)
-	deal := random.Deal{Contract: market, Customer: market, From: begins, Days: 8}
+	deal := random.Deal{
+		Contract: market, Customer: market, Currency: pick(a.dice, "CNY", "USD", "JPY", "KWD"),
+		From: time.Unix(a.from-a.dice.Int64N(4)*day, 0), Days: 4 + a.dice.IntN(8),
+	}
 	document := random.ContractOf(a.dice.IntN, deal)
 	c, err := contract.Parse("market.yaml", []byte(document))
 	if err != nil {
@@ -40,6 +42,7 @@ func (a *author) writeMarket(seed uint64) {
 		n.idle = append(n.idle, span.Span{From: span.Second(from), To: span.Second(from + 60 + a.dice.Int64N(3000))})
 	}
 	a.deal("contract", a.from-3*day-a.dice.Int64N(hour), &fact.ContractSigned{Contract: market, Customer: market, Document: document})
+	a.renegotiate(c, deal)
 	a.quotes(c)
 	for range 2 + a.dice.IntN(4) {
 		a.rent(c, n)
@@ -57,6 +60,34 @@ func (a *author) writeMarket(seed uint64) {
 			a.deal("reading", at, &fact.MeterRecorded{Contract: market, Meter: m.Name, Resource: pick(a.dice, "r", "s"), At: span.Second(at), Quantity: quantity})
 		}
 	}
+}
+
+// renegotiate amends the market's contract: any clause, its zone and cycle, the end of its term.
+func (a *author) renegotiate(c *contract.Contract, deal random.Deal) {
+	versions := []*contract.Contract{c}
+	for range a.dice.IntN(3) {
+		other := deal
+		if a.one(3) {
+			other.Days = 4 + a.dice.IntN(8)
+		}
+		document := random.ContractOf(a.dice.IntN, other)
+		next, err := contract.Parse("market.yaml", []byte(document))
+		at := span.Second(a.from + a.dice.Int64N(a.to-a.from+day))
+		if err != nil || at >= next.Term.To || slices.ContainsFunc(versions, func(v *contract.Contract) bool { return turns(v, next) }) {
+			continue // it would be refused
+		}
+		versions = append(versions, next)
+		a.drawn["amendment of the market"]++
+		a.deal("amendment", int64(at)-pick(a.dice, 0, a.dice.Int64N(day)), &fact.ContractAmended{Contract: market, Effective: at, Document: document})
+	}
+}
+
+// turns tells whether a contract cannot follow another: a SKU becomes a slice of another one, or a fee per month a price on time.
+func turns(was, is *contract.Contract) bool {
+	return contract.Unamendable(was, is) != "" || slices.ContainsFunc(is.Addons, func(x contract.Addon) bool {
+		before, known := was.Addon(x.Name)
+		return known && (before.Monthly == nil) != (x.Monthly == nil)
+	})
 }
 
 // deal states something of the market under a name of its own.

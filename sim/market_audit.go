@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -63,11 +64,11 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 	if said.Cmp(total) != 0 {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
-	if len(w.heard)%3 > 0 || c.N == 0 {
+	cut := w.cuts[c.Cut]
+	if len(w.heard)%3 > 0 || c.N == 0 || w.amendedWithin(w.asked[c.Cut], w.known[cut.Block]) {
 		return nil
 	}
 	w.figures.count("bills of the market audited as of their cut", 1)
-	cut := w.cuts[c.Cut]
 	n := 0
 	for n < len(w.heard) && w.heard[n].Seq <= cut.Block {
 		n++
@@ -82,17 +83,28 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 	return nil
 }
 
+// amendedWithin tells whether the market's contract was amended between two positions: a cut that was asked for before bills by the terms
+// known then, and the next one corrects it.
+func (w *watcher) amendedWithin(after, upTo uint64) bool {
+	return slices.ContainsFunc(w.facts, func(f fact.Fact) bool {
+		b, is := f.Body.(*fact.ContractAmended)
+		return is && b.Contract == market && f.Seq > after && f.Seq <= upTo
+	})
+}
+
 // slowly gives the slow rater the market's facts.
 func slowly(facts []fact.Fact, batches []usage.Batch, until span.Second) *slow.World {
 	var own []fact.Fact
+	signed := false
 	for _, f := range facts {
 		switch b := f.Body.(type) {
 		case *fact.ContractSigned:
 			if b.Contract != market {
 				continue
 			}
+			signed = true
 		case *fact.ContractAmended:
-			if b.Contract != market {
+			if b.Contract != market || !signed { // an amendment in front of the signature is none
 				continue
 			}
 		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
@@ -105,12 +117,22 @@ func slowly(facts []fact.Fact, batches []usage.Batch, until span.Second) *slow.W
 	return slow.New(own, batches, until)
 }
 
+// statementOf is the slow rater's statement of the period that begins where the given one does, or nil.
+func statementOf(world *slow.World, p span.Span) *slow.Statement {
+	for _, now := range world.Periods(market, p.From+1) {
+		if now.From == p.From {
+			return world.Statement(market, now)
+		}
+	}
+	return nil
+}
+
 func (w *watcher) compareMarket(p *marketPeriod, world *slow.World) error {
 	if why := world.Unable(); len(why) > 0 {
 		return fmt.Errorf("the slow rater cannot judge it: %v", why)
 	}
 	want := map[slow.Key]*owed{}
-	if s := world.Statement(market, p.Span); s != nil {
+	if s := statementOf(world, p.Span); s != nil {
 		for k, l := range s.Lines {
 			o := &owed{l.Rounded, 0}
 			if k.Item == "" {
@@ -158,7 +180,7 @@ func (r *road) allMarket(s *samples) error {
 			return err
 		}
 		held, want := map[slow.Cell]int64{}, map[slow.Cell]int64{}
-		if statement := world.Statement(market, p.Span); statement != nil {
+		if statement := statementOf(world, p.Span); statement != nil {
 			want = statement.Leased
 		}
 		for _, t := range totals {
@@ -181,19 +203,9 @@ func (r *road) allMarket(s *samples) error {
 			return err
 		}
 	}
-	return w.noGap()
-}
-
-// noGap: the market's periods follow each other.
-func (w *watcher) noGap() error {
-	ends := map[span.Second]bool{}
-	begins := span.Open
-	for from, p := range w.market {
-		ends[p.To], begins = true, min(begins, from)
-	}
-	for from := range w.market {
-		if from != begins && !ends[from] {
-			return fmt.Errorf("no period of the market ends at %v, where another begins", from)
+	for _, p := range world.Periods(market, span.Second(w.last)) {
+		if got := w.market[p.From]; got == nil || got.Span != p {
+			return fmt.Errorf("period %v of the market is closed as %v", p, got)
 		}
 	}
 	return nil

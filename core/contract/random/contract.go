@@ -13,11 +13,11 @@ const day0 = "2025-06-01"
 // Contract writes a contract that the language takes: every clause, field and choice comes up.
 func Contract(choose Chooser) string { return contract(choose).block(choose, 0) }
 
-// Deal says whose contract is drawn, and for when.
+// Deal says whose contract is drawn, in which currency, and for when.
 type Deal struct {
-	Contract, Customer string
-	From               time.Time // the term begins on this date or in the three days after it
-	Days               int       // and lasts five days at least and at most so many more
+	Contract, Customer, Currency string
+	From                         time.Time // the term begins on this local date
+	Days                         int       // and ends so many later, 4 at least
 }
 
 // ContractOf writes the contract of a deal. Its periods are days or longer, so that there are few of them.
@@ -56,7 +56,11 @@ func (w *writer) contract() *node {
 	} else {
 		root.put("contract", w.name("acme-2026")).put("customer", w.name("acme"))
 	}
-	root.put("currency", w.one("CNY", "USD", "EUR", "JPY", "KWD"))
+	if w.deal != nil {
+		root.put("currency", w.deal.Currency)
+	} else {
+		root.put("currency", w.one("CNY", "USD", "EUR", "JPY", "KWD"))
+	}
 	root.put("timezone", w.one("Asia/Shanghai", "America/New_York", "UTC", "Europe/Copenhagen", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kolkata"))
 	root.set("term", w.term())
 	w.cycle = "monthly"
@@ -134,18 +138,18 @@ func (w *writer) day(n int) string {
 }
 
 func (w *writer) term() *node {
-	starts, days := 400, 500
 	if w.deal != nil {
-		starts, days = 4, w.deal.Days+1
+		w.to = w.deal.Days
+		return fields().put("from", w.day(0)).put("to", w.day(w.to))
 	}
-	w.from = w.Chooser(starts)
+	w.from = w.Chooser(400)
 	from, to := w.day(w.from), "open"
 	if w.oneIn(6) {
 		from += w.one("T08:00:00+08:00", "T00:00:00Z", "T23:59:59-05:00")
 		w.from += 2 // the days inside it, whatever the zone
 	}
-	if w.deal != nil || !w.oneIn(3) {
-		w.to = w.from + 4 + w.Chooser(days)
+	if !w.oneIn(3) {
+		w.to = w.from + 4 + w.Chooser(500)
 		to = w.day(w.to)
 	}
 	return fields().put("from", from).put("to", to)

@@ -18,7 +18,7 @@ test: ## every test of every module of go.work
 race: ## the core under the race detector
 	go test -race -short ./core/...
 
-seeds: ## the worlds of seeds 1 to SIM_SEEDS (20000); make check plays 2000
+seeds: ## the worlds of seeds 1 to SIM_SEEDS (100000); make check plays 2000
 	@.ci/run seeds
 
 golden: ## rewrite golden files and cases; review the result as a diff

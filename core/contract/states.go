@@ -73,7 +73,7 @@ func (r *reader) states(s section, c *Contract) {
 	if !ok {
 		return
 	}
-	if len(f.values) == 0 {
+	if m, is := f.node.(*ast.MappingNode); is && len(m.Values) == 0 {
 		r.failf(f.node, f.field, "write {suspended: {gpu: 30%}} or remove it", "it states nothing")
 	}
 	if _, clash := c.Meter(gpuPart); clash {

@@ -65,7 +65,7 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
 	cut := w.cuts[c.Cut]
-	if len(w.heard)%3 > 0 || c.N == 0 || w.amendedWithin(w.asked[c.Cut], w.known[cut.Block]) {
+	if len(w.heard)%3 > 0 || c.N == 0 || !w.still(c.Cut) {
 		return nil
 	}
 	w.figures.count("bills of the market audited as of their cut", 1)
@@ -83,17 +83,23 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 	return nil
 }
 
-// amendedWithin tells whether the market's contract was amended between two positions: a cut that was asked for before bills by the terms
-// known then, and the next one corrects it.
-func (w *watcher) amendedWithin(after, upTo uint64) bool {
-	return slices.ContainsFunc(w.facts, func(f fact.Fact) bool {
-		b, is := f.Body.(*fact.ContractAmended)
-		return is && b.Contract == market && f.Seq > after && f.Seq <= upTo
+// still tells whether the market was silent while a cut was under way. A cut bills quantities as of its block, and contracts, purchases
+// and readings as of its answer; an amendment behind its request waits for the next one.
+func (w *watcher) still(cut string) bool {
+	block := w.known[w.cuts[cut].Block]
+	return !slices.ContainsFunc(ofTheMarket(w.facts), func(f fact.Fact) bool {
+		_, amends := f.Body.(*fact.ContractAmended)
+		return f.Seq < w.done[cut] && (f.Seq > block || amends && f.Seq > w.asked[cut])
 	})
 }
 
 // slowly gives the slow rater the market's facts.
 func slowly(facts []fact.Fact, batches []usage.Batch, until span.Second) *slow.World {
+	return slow.New(ofTheMarket(facts), batches, until)
+}
+
+// ofTheMarket are the facts that the market's bills can hang on.
+func ofTheMarket(facts []fact.Fact) []fact.Fact {
 	var own []fact.Fact
 	signed := false
 	for _, f := range facts {
@@ -111,10 +117,13 @@ func slowly(facts []fact.Fact, batches []usage.Batch, until span.Second) *slow.W
 			if !ofMarket(b.Entity()) {
 				continue
 			}
+		case *fact.PackagePurchased, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
+		default:
+			continue
 		}
 		own = append(own, f)
 	}
-	return slow.New(own, batches, until)
+	return own
 }
 
 // statementOf is the slow rater's statement of the period that begins where the given one does, or nil.

@@ -164,12 +164,17 @@ func (l *Limit) AlertText() string {
 	return strings.Join(parts, ", ")
 }
 
-// LimitSpan is the span of the limit that a billing period counts in: the one in which the period begins. Its limit is whole, also
-// where the term cuts the span. The instant must lie in the term, and the contract have a limit.
+// LimitSpan is the span of the limit that a billing period counts in: the one in which the period begins, or the term where an amended
+// zone puts its start behind that. Its limit is whole, also where the term cuts the span. The contract must have a limit.
 func (c *Contract) LimitSpan(period span.Span) span.Span {
 	anchor := 1
 	if c.Limit.Per == c.Billing.Cycle || c.Billing.Cycle >= calendar.Monthly {
 		anchor = c.Billing.Anchor // months of a bill are those of its limit
 	}
-	return calendar.PeriodAt(c.Limit.Per, anchor, c.Term, c.Zone, period.From).Span
+	ever := span.Span{From: c.Term.From, To: span.Open} // a period that was taken out of the term counted in one too
+	whole := calendar.PeriodAt(c.Limit.Per, anchor, ever, c.Zone, max(period.From, c.Term.From)).Span
+	if within := whole.Intersect(c.Term); !within.Empty() {
+		return within
+	}
+	return whole
 }

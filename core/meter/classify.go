@@ -224,7 +224,9 @@ func (c *classifier) dayOf(of *contract.Contract, at span.Second) day {
 	if c.day.contract != of || !c.day.within.Contains(at) {
 		date, end := of.Zone.Day(at)
 		period, ok := c.contracts.Periods(of.ID).At(at)
-		must.True(ok, "contract %s has no period at %v", of.ID, at)
+		if !ok { // the arguments are on the heap only then
+			must.True(false, "contract %s has no period at %v", of.ID, at)
+		}
 		within := span.Span{From: of.Zone.StartOfDay(date), To: end}.Intersect(period.Span)
 		c.day = day{of, within, period.Span.From, dayNumber(date)}
 	}

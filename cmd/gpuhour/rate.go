@@ -176,6 +176,10 @@ func instantOf(b fact.Body) span.Second {
 		return b.At
 	case *fact.PackagePurchased:
 		return b.At
+	case *fact.PackageEnded:
+		return b.At
+	case *fact.ContractTerminated:
+		return b.At
 	default:
 		return occupancy.At(b)
 	}

@@ -31,7 +31,7 @@ func (c *pricing) addonNames() []string {
 // addonFee is an add-on's fee per month: by local days, or whole at the price of the last version in the period that has it.
 func (c *pricing) addonFee(name string) {
 	var whole *big.Rat
-	exact, months, steps, inputs := c.monthly("price", func(v *contract.Contract) *big.Rat {
+	exact, months, steps, inputs := c.monthly("price", c.feeTime(), func(v *contract.Contract) *big.Rat {
 		a, ok := v.Addon(name)
 		switch {
 		case !ok || a.Monthly == nil || c.ahead && !a.Advance:

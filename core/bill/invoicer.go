@@ -109,13 +109,13 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	s.keys[f.Key] = true
 	switch b := f.Body.(type) {
 	case *fact.ContractSigned, *fact.ContractAmended, *fact.PriceBookPublished, *fact.MeterRecorded, *fact.PackagePurchased,
-		*fact.LeaseStarted, *fact.LeaseStateChanged, *fact.LeaseStopped:
+		*fact.PackageEnded, *fact.ContractTerminated, *fact.LeaseStarted, *fact.LeaseStateChanged, *fact.LeaseStopped:
 		for _, changed := range s.contracts.Apply(f) {
 			s.amended = append(s.amended, amendment{changed.Contract, s.dayOf(changed), f.Seq})
 		}
 		s.lastStated = f.Seq
 		switch b.(type) {
-		case *fact.ContractSigned, *fact.ContractAmended:
+		case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated:
 			s.agreed = f.Seq
 		}
 	case *fact.CutRequested:
@@ -486,7 +486,12 @@ func (s *Invoicer) numbered(d *Document, closing string) (*fact.InvoiceIssued, e
 func (s *Invoicer) LastDue(at span.Second) span.Second {
 	var due span.Second
 	for _, v := range s.contracts.Latest() {
-		if p, ok := s.contracts.Periods(v.Contract.ID).At(at); ok {
+		periods := s.contracts.Periods(v.Contract.ID)
+		p, ok := periods.At(at)
+		if !ok {
+			p, ok = periods.At(at - 1) // what ends with the term lies in its last period
+		}
+		if ok {
 			due = max(due, p.Span.To+s.graceOf(v.Contract))
 		}
 	}

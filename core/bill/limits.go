@@ -14,11 +14,11 @@ import (
 const ItemCap ItemKind = "cap"
 
 // Charges are what counts as spent (design page 3b, Order of closing (f)): the rounded lines after tiers, bundles and a cap, before a
-// commitment's shortfall.
+// commitment's shortfall and what is due for the end of the contract.
 func (s *Statement) Charges() money.Rounded {
 	sum := money.FromMinor(new(big.Int), s.Contract.Currency)
 	for _, l := range s.Lines {
-		if l.Key.Item != ItemCommitment {
+		if l.Key.Item != ItemCommitment && !l.Key.Item.settles() {
 			sum = sum.Add(l.Amount)
 		}
 	}
@@ -115,9 +115,10 @@ func NewLimit(c *contract.Contract, period span.Span, spent money.Rounded, ahead
 	return d
 }
 
-// ownLimit is the limit on the document of a statement: only where its span is the period, so that no other period decides about it.
+// ownLimit is the limit on the document of a statement: only where its span is the period, so that no other period decides about it. A period
+// that was closed and that the term has no more has none.
 func (s *Statement) ownLimit() *DocumentLimit {
-	if l := s.Contract.Limit; l == nil || l.Per != s.Contract.Billing.Cycle {
+	if l := s.Contract.Limit; l == nil || l.Per != s.Contract.Billing.Cycle || !s.Contract.Term.Contains(s.Period.From) {
 		return nil
 	}
 	return NewLimit(s.Contract, s.Period, s.Charges(), nil)

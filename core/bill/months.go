@@ -20,23 +20,24 @@ type monthPart struct {
 // share is the part of a month that the days are.
 func (p monthPart) share() *big.Rat { return big.NewRat(int64(p.days), int64(p.of)) }
 
-// monthParts counts the period's local days by which fees per month are prorated: the real days of the billing month, else of the
-// calendar month. The day of a switch belongs to the new version (design page 3, Exact meanings), and to its period where it closes
-// a stub.
-func (c *pricing) monthParts() []monthPart {
+// monthParts counts local days by which fees per month are prorated: the real days of the billing month, else of the calendar month. The
+// day of a switch belongs to the new version (design page 3, Exact meanings), and to its period where it closes a stub. A day on which
+// the term ends is whole, whenever that is known.
+func (c *pricing) monthParts(over feeTime) []monthPart {
 	var out []monthPart
-	for _, day := range c.contracts.Periods(c.Contract.ID).Days(c.Period) {
-		day = day.Intersect(c.Period)
-		v, ok := c.contracts.InForce(c.Contract.ID, day.To-1)
-		if !ok {
+	for _, day := range c.contracts.Periods(c.Contract.ID).Days(over.Span) {
+		day = day.Intersect(over.Span)
+		pieces := c.feePieces(over, day)
+		if len(pieces) == 0 {
 			continue
 		}
-		of := monthDays(v.Contract, day.To-1)
-		if n := len(out); n > 0 && out[n-1].contract == v.Contract && out[n-1].of == of {
+		rule := pieces[len(pieces)-1]
+		v, of := rule.Contract, monthDays(rule.Contract, rule.Span.To-1)
+		if n := len(out); n > 0 && out[n-1].contract == v && out[n-1].of == of {
 			out[n-1].days++
 			out[n-1].span.To = day.To
 		} else {
-			out = append(out, monthPart{v.Contract, 1, of, day})
+			out = append(out, monthPart{v, 1, of, day})
 		}
 	}
 	return out
@@ -51,16 +52,16 @@ func monthDays(c *contract.Contract, at span.Second) int {
 	return calendar.DaysBetween(c.Zone.DateOf(month.From), c.Zone.DateOf(month.To))
 }
 
-// monthly is a fee per month over the period: each version's own for its own days. Versions that state none charge none. The steps
+// monthly is a fee per month over some time: each version's own for its own days. Versions that state none charge none. The steps
 // call the fee by the given name.
-func (c *pricing) monthly(name string, fee func(*contract.Contract) *big.Rat) (exact, months *big.Rat, steps []string, inputs []Input) {
+func (c *pricing) monthly(name string, over feeTime, fee func(*contract.Contract) *big.Rat) (exact, months *big.Rat, steps []string, inputs []Input) {
 	type run struct {
 		monthPart
 		fee   *big.Rat
 		spans []span.Span
 	}
 	var runs []run
-	for _, p := range c.monthParts() {
+	for _, p := range c.monthParts(over) {
 		f := fee(p.contract)
 		if n := len(runs); n > 0 && f != nil && runs[n-1].of == p.of && runs[n-1].fee.Cmp(f) == 0 {
 			runs[n-1].days += p.days

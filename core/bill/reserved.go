@@ -7,7 +7,6 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
-	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
 )
@@ -72,17 +71,33 @@ type feeDays struct {
 // version, and a day on which the term begins or ends is whole. It is charged in the period in which its first second of the
 // contract lies: where periods are shorter than a day, in the first of them. The day on which a stub ends is not the stub's.
 func (c *pricing) reservationFees(f *fees) {
+	runs := c.reservedDays(c.feeTime(), func(fee contract.Reservation, _ string) bool { return fee.Advance || !c.ahead })
+	for _, r := range runs {
+		gpuDays := big.NewRat(r.fee.Quantity*int64(r.days), 1)
+		f.add(LineKey{Item: ItemReserved, Name: r.fee.Name, SKU: r.sku}, "gpu-day", gpuDays, r.exact(), c.inputDays(nil, r.spans),
+			"price "+r.fee.Price.Text(c.Contract.Currency), fmt.Sprint("quantity ", r.fee.Quantity), fmt.Sprintf("days %d of %d", r.days, r.unitDays))
+	}
+}
+
+// exact is price x local days / days of the unit.
+func (r *feeDays) exact() *big.Rat {
+	exact := new(big.Rat).Mul(r.fee.Price.Amount, big.NewRat(r.fee.Quantity*int64(r.days), 1))
+	return exact.Quo(exact, big.NewRat(int64(r.unitDays), 1))
+}
+
+// reservedDays are the local days of reservations over some time, in runs that are charged alike.
+func (c *pricing) reservedDays(over feeTime, charged func(fee contract.Reservation, sku string) bool) []feeDays {
 	var runs []feeDays
-	for _, day := range c.contracts.Periods(c.Contract.ID).Days(c.Period) {
-		pieces := c.contracts.Pieces(c.Contract.ID, day)
-		if len(pieces) == 0 || !c.Period.Contains(pieces[0].Span.From) {
+	for _, day := range c.contracts.Periods(c.Contract.ID).Days(over.Span) {
+		pieces := c.feePieces(over, day)
+		if len(pieces) == 0 || !over.Contains(pieces[0].Span.From) {
 			continue
 		}
 		rule := pieces[len(pieces)-1]
 		last := rule.Span.To - 1
 		for _, rate := range rule.Contract.Rates {
 			for _, fee := range rate.Reserved {
-				if fee.Span.Contains(last) && (fee.Advance || !c.ahead) {
+				if fee.Span.Contains(last) && charged(fee, rate.SKU) {
 					runs = chargeDay(runs, feeDays{
 						rule.Seq, rate.SKU, fee, 1, price.UnitDays(rule.Contract, fee.Price.Unit, last), []span.Span{{From: pieces[0].Span.From, To: last + 1}},
 					})
@@ -90,13 +105,7 @@ func (c *pricing) reservationFees(f *fees) {
 			}
 		}
 	}
-	for _, r := range runs {
-		gpuDays := big.NewRat(r.fee.Quantity*int64(r.days), 1)
-		exact := new(big.Rat).Mul(r.fee.Price.Amount, gpuDays)
-		exact.Quo(exact, big.NewRat(int64(r.unitDays), 1))
-		f.add(LineKey{Item: ItemReserved, Name: r.fee.Name, SKU: r.sku}, "gpu-day", gpuDays, exact, c.inputDays(nil, r.spans),
-			"price "+r.fee.Price.Text(c.Contract.Currency), fmt.Sprint("quantity ", r.fee.Quantity), fmt.Sprintf("days %d of %d", r.days, r.unitDays))
-	}
+	return runs
 }
 
 // chargeDay adds a day to the run of days that are charged alike.
@@ -110,20 +119,6 @@ func chargeDay(runs []feeDays, day feeDays) []feeDays {
 		}
 	}
 	return append(runs, day)
-}
-
-// packageFees charges the packages that were bought in the period, at the price of the version in force then.
-func (c *pricing) packageFees(f *fees) {
-	for _, p := range c.contracts.Purchases(c.Contract.ID) {
-		if p.Reason != "" || !c.Period.Contains(p.At) {
-			continue
-		}
-		count := big.NewRat(p.Count, 1)
-		text := money.DecimalText(p.Sold.Price, c.Contract.Currency.Digits(), money.MaxDigits)
-		f.add(LineKey{Item: ItemPackage, Name: p.Sold.Name, SKU: p.Sold.SKU}, "package", count, new(big.Rat).Mul(p.Sold.Price, count),
-			c.input(nil, Input{Kind: InputPurchase, Span: p.Runs, Counts: count, Unit: "package"}),
-			fmt.Sprintf("price %s/%s", text, p.Sold.Unit), fmt.Sprint("packages ", p.Count))
-	}
 }
 
 // untaken charges what forwards with take_or_pay had to give and nobody took: capacity less what was covered, second by second.

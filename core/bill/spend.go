@@ -14,7 +14,7 @@ const ItemCommitment ItemKind = "commitment"
 // spend bills max(0, commitment - C), C being the rounded charges so far: before credits, coupons, tax and prepaid
 // (design page 3b, Order of closing). Of a partial period the commitment counts local days.
 func (c *pricing) spend() error {
-	due, months, steps, inputs := c.monthly("spend", func(v *contract.Contract) *big.Rat {
+	due, months, steps, inputs := c.monthly("spend", feeTime{Span: c.Period}, func(v *contract.Contract) *big.Rat {
 		if v.Spend == nil {
 			return nil
 		}

@@ -93,6 +93,7 @@ func phases() []func(*pricing) error {
 		(*pricing).round,    // each line once
 		(*pricing).capped,   // (f)
 		(*pricing).spend,    // (g)
+		(*pricing).settle,   // what is due for the end of the contract counts toward none of these
 		(*pricing).total,
 	}
 }

@@ -126,7 +126,12 @@ func (r *Register) applyBook(f fact.Fact, b *fact.PriceBookPublished) []Changed 
 	var out []Changed
 	for _, v := range r.Latest() {
 		if a := r.agreements[v.Contract.ID]; slices.ContainsFunc(a.versions, func(v Version) bool { return v.Contract.PriceBook == b.Book }) {
-			out = append(out, Changed{Contract: a.id, Customer: a.customer, From: b.Effective, Leases: true})
+			from := b.Effective
+			if a.terminated() { // whether it has a price to take back by
+				from = min(from, r.refold(a).From)
+			}
+			r.settleEnds(a.id)
+			out = append(out, Changed{Contract: a.id, Customer: a.customer, From: r.fromEnds(a.id, from), Leases: true})
 		}
 	}
 	return out

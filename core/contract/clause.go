@@ -21,7 +21,7 @@ func rootClauses() []clause[Contract] {
 		{"commitment", (*reader).commitment},
 		{"limits", (*reader).limits},
 		{"states", (*reader).states},
-		{"termination", nil},
+		{"termination", (*reader).termination},
 		{"arrears", (*reader).arrears},
 		{"sla", nil},
 		{"renewal", nil},

@@ -56,7 +56,7 @@ func TestCommitments(t *testing.T) {
 			Span: span.Span{From: march, To: second(t, "2026-09-30T16:00:00Z")}, TakeOrPay: true,
 		}},
 	}
-	packages := []contract.Package{{"week", "h100", contract.PackageWeek, 2, big.NewRat(4200, 1), "cn-east"}}
+	packages := []contract.Package{{"week", "h100", contract.PackageWeek, 2, big.NewRat(4200, 1), "cn-east", contract.EarlyEndNone}}
 	if diff := cmp.Diff([]contract.Rate{rate}, c.Rates, same()); diff != "" {
 		t.Errorf("rates (-want +got)\n%s", diff)
 	}
@@ -72,9 +72,7 @@ func TestCommitmentRefusals(t *testing.T) {
 		{"burst: on_demand", "slices: true", "slices: no rate is a slice of \"h100\"; write slice_of: h100 in the rate of a slice, or remove it"},
 		{"burst: on_demand", "burst: refuse", "is not supported by this version; write on_demand"},
 		{"overrun: on_demand", "overrun: stop", "is not supported by this version; write on_demand"},
-		{"early_end: none", "early_end: prorata", "packages[0].early_end: prorata is not supported by this version; write none"},
-		{"early_end: none", "early_end: clawback", "clawback is not supported by this version; write none"},
-		{"early_end: none", "early_end: maybe", `unknown value "maybe"; write none`},
+		{"early_end: none", "early_end: maybe", `packages[0].early_end: unknown value "maybe"; write one of none, prorata, clawback`},
 		{"quantity: 64", "quantity: 0", `rates[0].reserved[1].quantity: "0" is no number of GPUs from 1 to 1000000; write 8`},
 		{"quantity: 64", "quantity: 6.4", `"6.4" is no number of GPUs`},
 		{"15120.00/gpu-month", "21.00/gpu-hour", "a reservation is paid by local days; write its price per gpu-day"},

@@ -63,7 +63,7 @@ func Compare(was, is *Contract) []Change {
 func order() []string {
 	return []string{
 		"contract", "billing", "rates", "reserved", "forward", "packages", "schedule", "idle_relief", "meters", "bundles", "addons", "commitment",
-		"limits", "states", "arrears",
+		"limits", "states", "termination", "arrears",
 	}
 }
 

@@ -16,25 +16,26 @@ const DefaultGraceSeconds = 3 * span.SecondsPerHour
 
 // Contract is one checked version of a contract. It is never changed after Parse.
 type Contract struct {
-	ID        string
-	Customer  string
-	Currency  money.Currency
-	Zone      calendar.Zone // of every local rule below
-	Term      span.Span     // To is span.Open for a contract without end
-	Billing   Billing
-	PriceBook string // the list prices for what Rates do not state, or ""
-	Rates     []Rate // in the order of the document, one per SKU
-	Schedule  *Schedule
-	Idle      *IdleRelief
-	Packages  []Package
-	Meters    []Meter
-	Bundles   []Bundle
-	Addons    []Addon
-	Spend     *Spend  // that the customer commits to
-	Limit     *Limit  // of what is spent
-	States    *States // nil: a running lease bills its GPUs, and no other
-	Arrears   Arrears
-	Source    []byte // the document: Parse reads it back to this contract
+	ID          string
+	Customer    string
+	Currency    money.Currency
+	Zone        calendar.Zone // of every local rule below
+	Term        span.Span     // To is span.Open for a contract without end
+	Billing     Billing
+	PriceBook   string // the list prices for what Rates do not state, or ""
+	Rates       []Rate // in the order of the document, one per SKU
+	Schedule    *Schedule
+	Idle        *IdleRelief
+	Packages    []Package
+	Meters      []Meter
+	Bundles     []Bundle
+	Addons      []Addon
+	Spend       *Spend       // that the customer commits to
+	Limit       *Limit       // of what is spent
+	States      *States      // nil: a running lease bills its GPUs, and no other
+	Termination *Termination // nil: it is amended, not terminated
+	Arrears     Arrears
+	Source      []byte // the document: Parse reads it back to this contract
 }
 
 // Billing is how usage becomes invoices.

@@ -19,7 +19,23 @@ type Package struct {
 	Quantity int64    // whole GPUs of one package
 	Price    *big.Rat // fee of one package
 	Region   string   // only leases there are covered; empty for anywhere
+	EarlyEnd EarlyEnd // what of the fee is due when it ends before its time
 }
+
+// EarlyEnd is what becomes of a package's fee when it ends before its time (package.ended).
+type EarlyEnd uint8
+
+// The closed list of rules, the default first.
+const (
+	EarlyEndNone     EarlyEnd = iota // the fee stays whole
+	EarlyEndProrata                  // the local days before that of the end are paid, of those the package was bought for
+	EarlyEndClawback                 // the time until the end is paid on demand, and never more than the fee
+)
+
+// EarlyEndNames lists the rules as a contract writes them, in the order of the constants.
+func EarlyEndNames() []string { return []string{"none", "prorata", "clawback"} }
+
+func (e EarlyEnd) String() string { return nameOf(EarlyEndNames(), int(e)) }
 
 // PackageUnit is how long a package runs. The zero value is no unit.
 type PackageUnit uint8
@@ -61,7 +77,8 @@ func (r *reader) packages(s section, c *Contract) {
 		out.Price, _ = need(r, f, "price", "write the fee of one package, such as 4200.00", parsePackagePrice)
 		set(r, f, "region", "name a region", parseName, func(v string) { out.Region = v })
 		set(r, f, "overrun", "write on_demand", parseOnDemand, func(struct{}) {})
-		set(r, f, "early_end", "write none", parseEarlyEnd, func(struct{}) {})
+		early := func(text string) (int, error) { return parseChoice(text, EarlyEndNames()) }
+		set(r, f, "early_end", "write prorata", early, func(chosen int) { out.EarlyEnd = EarlyEnd(chosen) })
 		if slices.ContainsFunc(c.Packages, func(p Package) bool { return p.Name == out.Name }) {
 			r.failf(f.values["name"], join(f.field, "name"), "write another name", "%q is the name of another package", out.Name)
 		}
@@ -71,7 +88,23 @@ func (r *reader) packages(s section, c *Contract) {
 		}
 		rate.Reserved = c.reservedFor(out.SKU)
 		r.ownName(f, rate, out.Name)
+		if ok && out.EarlyEnd == EarlyEndClawback {
+			r.listed(f, "early_end", rate, out.Region)
+		}
 		c.Packages = append(c.Packages, out)
+	}
+}
+
+// listed refuses a clawback that would find no on-demand price.
+func (r *reader) listed(f section, key string, rate Rate, region string) {
+	_, priced := rate.Region[region]
+	switch field := join(f.field, key); {
+	case rate.OnDemand.Amount == nil && r.contract.PriceBook == "":
+		r.failf(f.values[key], field, "state the rate's on_demand, or no clawback", "it charges time on demand, and %q has no on-demand price", rate.SKU)
+	case rate.PerSlice():
+		r.failf(f.values[key], field, "state prices per GPU, or no clawback", "it charges the capacity of GPUs on demand, and %q has a price per slice", rate.SKU)
+	case rate.Region != nil && !priced:
+		r.failf(f.values[key], field, "state a region of the rate, or no clawback", "it charges time on demand, and %q has no price in region %q", rate.SKU, region)
 	}
 }
 
@@ -86,16 +119,4 @@ func parsePackagePrice(text string) (*big.Rat, error) {
 		return nil, fmt.Errorf("price %.60q is above %d; correct it", text, int64(maxPrice))
 	}
 	return price, nil
-}
-
-// parseEarlyEnd takes the one rule that needs no fact: nothing states the early end of a package yet.
-func parseEarlyEnd(text string) (struct{}, error) {
-	switch text {
-	case "none":
-		return struct{}{}, nil
-	case "prorata", "clawback":
-		return struct{}{}, fmt.Errorf("%s is not supported by this version; write none", text)
-	default:
-		return struct{}{}, fmt.Errorf("unknown value %.40q; write none", text)
-	}
 }

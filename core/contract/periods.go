@@ -155,8 +155,8 @@ func (p *Periods) Days(within span.Span) []span.Span {
 	return out
 }
 
-// Periods are the billing periods of a contract: none of one that is not known. They are another value when a document of the
-// contract becomes known.
+// Periods are the billing periods of a contract: none of one that is not known. They are another value when a document or the
+// end of the contract becomes known.
 func (r *Register) Periods(id string) *Periods {
 	if a := r.agreements[id]; a != nil {
 		return a.periods

@@ -203,13 +203,14 @@ func (p *provisions) capacity() {
 			p.may("take_or_pay", fmt.Sprint(x.TakeOrPay), fmt.Sprintf("rates[%d].forward[%d].take_or_pay", i, k))
 		}
 	}
-	for _, x := range c.Packages {
+	for i, x := range c.Packages {
 		p.about("packages", x.Name)
 		p.say("sku", x.SKU)
 		p.say("unit", x.Unit.String())
 		p.say("quantity", fmt.Sprint(x.Quantity))
 		p.say("price", p.amount(x.Price))
 		p.given("region", x.Region)
+		p.may("early_end", x.EarlyEnd.String(), fmt.Sprintf("packages[%d].early_end", i))
 	}
 }
 
@@ -308,6 +309,16 @@ func (p *provisions) charges() {
 		if l.Overshoot != nil {
 			p.say("overshoot", p.amount(l.Overshoot))
 		}
+	}
+	if t := c.Termination; t != nil {
+		p.about("termination", "")
+		p.say("refund", t.Refund.String())
+		p.may("clawback", choice(clawbackNames(), t.Clawback), "termination.clawback")
+		fee := "none"
+		if t.Fee != nil {
+			fee = money.PercentText(t.Fee)
+		}
+		p.may("fee", fee, "termination.fee")
 	}
 	for _, step := range c.Arrears {
 		p.about("arrears", DurationText(step.AfterSeconds))

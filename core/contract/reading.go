@@ -10,9 +10,11 @@ type Purchase struct {
 	Seq uint64
 	Key string
 	*fact.PackagePurchased
-	Sold   Package   // as the version in force at its instant sells it
-	Runs   span.Span // the time it covers
-	Reason string    // why it bought nothing, or ""
+	Sold   Package            // as the version in force at its instant sells it
+	Whole  span.Span          // the time it was bought for
+	Runs   span.Span          // the time it covers
+	Ended  *fact.PackageEnded // before its time, or nil
+	Reason string             // why it bought nothing, or ""
 }
 
 // Purchases are the packages bought under a contract, in order of position.

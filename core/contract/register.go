@@ -2,6 +2,7 @@ package contract
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
@@ -15,6 +16,7 @@ type Version struct {
 	Seq      uint64 // position of the fact that stated it: its name in the ledger
 	From     span.Second
 	Contract *Contract
+	Ended    *Terminated // of the version that a termination ends, else nil
 }
 
 // Problem is a contract fact that could not be taken as it stands.
@@ -42,6 +44,7 @@ type agreement struct {
 	versions     []Version
 	periods      *Periods
 	problems     []Problem
+	ended        *ended // nil while nobody terminated it
 }
 
 // statement is a contract fact with its document, which is read once.
@@ -60,6 +63,7 @@ type Register struct {
 	books      books
 	readings   map[string]*readings  // by contract
 	purchases  map[string][]Purchase // by contract, in order of position
+	ends       map[string][]ending   // of packages, likewise
 	supplied   map[supplied]bool
 	counted    map[supplied]bool
 	whole      map[supplied]string   // by slice
@@ -76,7 +80,7 @@ type Register struct {
 func NewRegister() *Register {
 	return &Register{
 		agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{},
-		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{},
+		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{}, ends: map[string][]ending{},
 		supplied: map[supplied]bool{}, counted: map[supplied]bool{}, whole: map[supplied]string{}, slices: map[supplied][]string{},
 		lives: map[string][]fact.Fact{},
 	}
@@ -94,7 +98,7 @@ type Changed struct {
 // refers to it. Other facts change nothing.
 func (r *Register) Apply(f fact.Fact) []Changed {
 	switch b := f.Body.(type) {
-	case *fact.ContractSigned, *fact.ContractAmended:
+	case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated:
 		r.last = max(r.last, f.Seq)
 		return []Changed{r.applyContract(f)}
 	case *fact.PriceBookPublished:
@@ -108,7 +112,11 @@ func (r *Register) Apply(f fact.Fact) []Changed {
 		p := Purchase{Seq: f.Seq, Key: f.Key, PackagePurchased: b}
 		r.settle(&p)
 		r.purchases[b.Contract] = append(r.purchases[b.Contract], p)
+		r.settleEnds(b.Contract)
 		return []Changed{{Contract: b.Contract, Customer: r.Customer(b.Contract), From: b.At, Leases: true}}
+	case *fact.PackageEnded:
+		r.last = max(r.last, f.Seq)
+		return []Changed{r.applyEnd(f, b)}
 	case *fact.LeaseStarted, *fact.LeaseStateChanged, *fact.LeaseStopped:
 		return r.applyLife(f, occupancy.At(b))
 	default:
@@ -123,10 +131,15 @@ func (r *Register) applyContract(f fact.Fact) Changed {
 		a = &agreement{id: id}
 		r.agreements[id] = a
 	}
-	before := a.versions
 	a.statements = append(a.statements, readStatement(f))
 	slices.SortFunc(a.statements, func(x, y statement) int { return cmp.Compare(x.Seq, y.Seq) })
-	a.fold()
+	return r.refold(a)
+}
+
+// refold works out the versions of a contract anew, and tells what changed.
+func (r *Register) refold(a *agreement) Changed {
+	id, before := a.id, a.versions
+	a.fold(r.listings)
 	for _, v := range a.versions {
 		r.versions[v.Seq] = v
 		r.noteSupplies(v.Contract)
@@ -136,7 +149,7 @@ func (r *Register) applyContract(f fact.Fact) Changed {
 	r.index(a)
 	r.settleAll(id)
 	r.judgeAll(id)
-	return Changed{Contract: id, Customer: a.customer, From: firstDifference(before, a.versions), Leases: true}
+	return Changed{Contract: id, Customer: a.customer, From: r.fromEnds(id, firstDifference(before, a.versions)), Leases: true}
 }
 
 func readStatement(f fact.Fact) statement {
@@ -162,17 +175,21 @@ func (r *Register) index(a *agreement) {
 }
 
 // fold reads the documents in order of position; each either becomes a version or a problem.
-func (a *agreement) fold() {
-	a.versions, a.problems = nil, nil
+func (a *agreement) fold(listings func([]Piece) []Listing) {
+	a.versions, a.problems, a.ended = nil, nil, nil
 	for _, s := range a.statements {
 		switch b := s.Body.(type) {
 		case *fact.ContractSigned:
 			a.sign(s, b)
 		case *fact.ContractAmended:
-			a.amend(s, b)
+			a.amend(s, b, listings)
+		case *fact.ContractTerminated:
+			a.terminate(s, b, listings)
 		}
 	}
-	slices.SortFunc(a.versions, func(x, y Version) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.Seq, y.Seq)) })
+	if a.sort(); a.ended != nil {
+		a.cut()
+	}
 	a.periods = newPeriods(a.versions)
 }
 
@@ -193,7 +210,7 @@ func (a *agreement) sign(s statement, b *fact.ContractSigned) {
 	}
 }
 
-func (a *agreement) amend(s statement, b *fact.ContractAmended) {
+func (a *agreement) amend(s statement, b *fact.ContractAmended, listings func([]Piece) []Listing) {
 	if len(a.versions) == 0 {
 		a.problem(s.Fact, a.customer, UnknownContract, "no signature of this contract is known", b.Effective)
 		return
@@ -217,7 +234,12 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended) {
 		return
 	}
 	from := max(b.Effective, a.versions[0].From, s.contract.Term.From) // in another zone the term's first date begins at another instant
-	a.versions = append(a.versions, Version{Seq: s.Seq, From: from, Contract: s.contract})
+	v := Version{Seq: s.Seq, From: from, Contract: s.contract}
+	if a.ended == nil {
+		a.versions = append(a.versions, v)
+	} else if what := a.amendEnded(v, listings); what != "" {
+		a.problem(s.Fact, a.customer, UnsupportedAmendment, what, b.Effective)
+	}
 }
 
 // unsupportedChange names what an amendment must not change: whose contract it is, in which currency, and from when on.
@@ -430,21 +452,36 @@ func (r *Register) Before(seq uint64) *Register {
 		return r
 	}
 	out := NewRegister()
-	out.versions = r.versions // a position names one version for ever
+	out.books = r.books.before(seq)
+	out.versions = r.versions // a position names one version for ever, but for the one that a termination cuts
 	out.lives, out.before = r.lives, seq
 	for id, a := range r.agreements {
-		if n := len(a.statements); n > 0 && a.statements[n-1].Seq >= seq {
+		ended := a.terminated()
+		if n := len(a.statements); n > 0 && (a.statements[n-1].Seq >= seq || ended) {
 			a = &agreement{id: id, statements: slices.DeleteFunc(slices.Clone(a.statements), func(s statement) bool { return s.Seq >= seq })}
-			a.fold()
+			a.fold(out.listings)
+		}
+		if ended {
+			out.versions = maps.Clone(out.versions)
+			for _, v := range a.versions {
+				out.versions[v.Seq] = v
+			}
 		}
 		out.agreements[id] = a
 		out.index(a)
 	}
-	out.books = r.books.before(seq)
 	out.readingsBefore(r, seq)
 	for id, list := range r.purchases {
 		out.purchases[id] = slices.DeleteFunc(slices.Clone(list), func(x Purchase) bool { return x.Seq >= seq })
+	}
+	for id, list := range r.ends {
+		out.ends[id] = slices.DeleteFunc(slices.Clone(list), func(e ending) bool { return e.seq >= seq })
+	}
+	for id := range out.purchases {
 		out.settleAll(id)
+	}
+	for id := range out.ends {
+		out.settleEnds(id)
 	}
 	return out
 }
@@ -455,5 +492,5 @@ func (r *Register) Problems(id string) []Problem {
 	if a := r.agreements[id]; a != nil {
 		out = a.problems
 	}
-	return slices.Concat(out, r.purchaseProblems(id), r.readingProblems(id))
+	return slices.Concat(out, r.purchaseProblems(id), r.endProblems(id), r.readingProblems(id))
 }

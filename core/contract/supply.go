@@ -23,6 +23,10 @@ func (r *Register) Pieces(id string, s span.Span) []Piece {
 	if a == nil {
 		return nil
 	}
+	return a.pieces(s)
+}
+
+func (a *agreement) pieces(s span.Span) []Piece {
 	var out []Piece
 	for i, v := range a.versions {
 		in := span.Span{From: v.From, To: span.Open}.Intersect(v.Contract.Term).Intersect(s)
@@ -181,7 +185,7 @@ func (r *Register) among(dst []string, set map[supplied]bool, named, customer, s
 // settle finds what a purchase bought: the package as the version in force at its instant sells it. A later version changes
 // nothing about it.
 func (r *Register) settle(p *Purchase) {
-	p.Sold, p.Runs, p.Reason = Package{}, span.Span{}, ""
+	p.Sold, p.Whole, p.Runs, p.Ended, p.Reason = Package{}, span.Span{}, span.Span{}, nil, ""
 	v, ok := r.InForce(p.Contract, p.At)
 	switch {
 	case r.agreements[p.Contract] == nil || len(r.agreements[p.Contract].versions) == 0:
@@ -195,7 +199,8 @@ func (r *Register) settle(p *Purchase) {
 			return
 		}
 		p.Sold = v.Contract.Packages[i]
-		p.Runs = p.Sold.Unit.Runs(v.Contract.Zone, p.At)
+		p.Whole = p.Sold.Unit.Runs(v.Contract.Zone, p.At)
+		p.Runs = p.Whole
 	}
 }
 
@@ -207,6 +212,7 @@ func (r *Register) settleAll(id string) {
 	for i := range r.purchases[id] {
 		r.settle(&r.purchases[id][i])
 	}
+	r.settleEnds(id)
 }
 
 // purchaseProblems lists the purchases that bought nothing.

@@ -8,11 +8,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
+	"github.com/gpuhour/gpuhour/core/span"
 )
 
 // Variation says how a contract is worded otherwise for a what-if: whatever is not named here stays as it is written.
 type Variation struct {
 	ID, Customer string      // in place of its own; "" leaves them
+	To           span.Second // the end of its term; 0 leaves it
 	Bare         bool        // without reservations, forwards and packages
 	Reserved     []Retention // of a bare one: the reservations that stay
 }
@@ -32,16 +34,23 @@ func (c *Contract) Vary(v Variation) (*Contract, error) {
 	if broken != nil {
 		return nil, Errors{*broken}
 	}
-	return Parse(c.ID, []byte(v.root(node)))
+	return Parse(c.ID, []byte(v.root(node, c.BoundText(v.To))))
 }
 
-func (v Variation) root(n ast.Node) string {
+func (v Variation) root(n ast.Node, to string) string {
 	return rewritten(n, func(key string, value ast.Node) (string, bool) {
 		switch {
 		case key == "contract" && v.ID != "":
 			return quoted(v.ID), true
 		case key == "customer" && v.Customer != "":
 			return quoted(v.Customer), true
+		case key == "term" && v.To != 0:
+			return rewritten(value, func(key string, value ast.Node) (string, bool) {
+				if key == "to" {
+					return quoted(to), true
+				}
+				return flow(value), true
+			}), true
 		case key == "packages" && v.Bare:
 			return "", false
 		case key == "rates" && v.Bare:

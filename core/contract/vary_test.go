@@ -101,6 +101,13 @@ schedule: [{name: night, for: [on_demand], windows: [daily 22:00-06:00], off: 40
 	if r.Name != "base" || r.Quantity != 7 || r.Region != "cn-east" || r.Span.String() != "[2026-04-30T16:00:00Z, 2026-05-31T16:00:00Z)" {
 		t.Errorf("%+v", r)
 	}
+	cut, err := c.Vary(contract.Variation{Bare: true, To: second(t, "2026-03-11T07:00:00Z")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Term.From != cut.Term.From || cut.Term.To.String() != "2026-03-11T07:00:00Z" {
+		t.Errorf("the term is %v", cut.Term)
+	}
 	keep.From = day("2025-12-01")
 	var errs contract.Errors
 	if _, err := c.Vary(contract.Variation{Bare: true, Reserved: []contract.Retention{keep}}); !errors.As(err, &errs) || !strings.Contains(err.Error(), "before the term") {

@@ -16,6 +16,7 @@ const (
 	TypeTimeResumed        Type = "clock.resumed.v1"
 	TypeContractSigned     Type = "contract.signed.v1"
 	TypeContractAmended    Type = "contract.amended.v1"
+	TypeContractTerminated Type = "contract.terminated.v1"
 	TypeLeaseStarted       Type = "lease.started.v1"
 	TypeLeaseResized       Type = "lease.resized.v1"
 	TypeLeaseStateChanged  Type = "lease.state_changed.v1"
@@ -26,6 +27,7 @@ const (
 	TypeSpotPriceChanged   Type = "spot.price_changed.v1"
 	TypeMeterRecorded      Type = "meter.recorded.v1"
 	TypePackagePurchased   Type = "package.purchased.v1"
+	TypePackageEnded       Type = "package.ended.v1"
 	TypeCustomerHalted     Type = "customer.halted.v1"
 	TypeCutRequested       Type = "cut.requested.v1"
 	TypeCutDone            Type = "cut.done.v1"
@@ -98,6 +100,10 @@ func newPriced(t Type) (Body, bool) {
 		return new(MeterRecorded), true
 	case TypePackagePurchased:
 		return new(PackagePurchased), true
+	case TypePackageEnded:
+		return new(PackageEnded), true
+	case TypeContractTerminated:
+		return new(ContractTerminated), true
 	default:
 		return nil, false
 	}

@@ -33,8 +33,8 @@ func TestClosedList(t *testing.T) {
 	if b, ok := New("lease.started.v2"); ok {
 		t.Errorf("New of an unknown type gave %T", b)
 	}
-	if len(seen) != 23 {
-		t.Errorf("%d types have a sample, want 23", len(seen))
+	if len(seen) != 25 {
+		t.Errorf("%d types have a sample, want 25", len(seen))
 	}
 }
 

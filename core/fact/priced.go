@@ -2,6 +2,7 @@ package fact
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gpuhour/gpuhour/core/span"
 )
@@ -43,6 +44,23 @@ type PackagePurchased struct {
 	Count    int64       `json:"count" yaml:"count"` // how many are bought, at least 1
 }
 
+// PackageEnded ends what one purchase bought before its time is over: from an instant on it covers nothing. What becomes of its fee is
+// for the package's early_end to say.
+type PackageEnded struct {
+	Contract string      `json:"contract" yaml:"contract"`
+	Purchase string      `json:"purchase" yaml:"purchase"` // key of the package.purchased fact
+	At       span.Second `json:"at" yaml:"at"`
+	By       EndedBy     `json:"by" yaml:"by"` // customer or provider
+}
+
+// ContractTerminated ends a contract's term at an instant, before the end that was agreed. What is due for it is for the contract's
+// termination clause to say; a contract without one is amended instead.
+type ContractTerminated struct {
+	Contract string      `json:"contract" yaml:"contract"`
+	At       span.Second `json:"at" yaml:"at"`
+	By       EndedBy     `json:"by" yaml:"by"` // customer or provider
+}
+
 // Type implements Body.
 func (*PriceBookPublished) Type() Type { return TypePriceBookPublished }
 
@@ -55,6 +73,12 @@ func (*MeterRecorded) Type() Type { return TypeMeterRecorded }
 // Type implements Body.
 func (*PackagePurchased) Type() Type { return TypePackagePurchased }
 
+// Type implements Body.
+func (*PackageEnded) Type() Type { return TypePackageEnded }
+
+// Type implements Body.
+func (*ContractTerminated) Type() Type { return TypeContractTerminated }
+
 // Entity implements Body.
 func (b *PriceBookPublished) Entity() string { return b.Book }
 
@@ -66,6 +90,12 @@ func (b *MeterRecorded) Entity() string { return b.Contract }
 
 // Entity implements Body.
 func (b *PackagePurchased) Entity() string { return b.Contract }
+
+// Entity implements Body.
+func (b *PackageEnded) Entity() string { return b.Contract }
+
+// Entity implements Body.
+func (b *ContractTerminated) Entity() string { return b.Contract }
 
 // Validate implements Body.
 func (b *PriceBookPublished) Validate() error {
@@ -90,4 +120,22 @@ func (b *PackagePurchased) Validate() error {
 		err = errors.Join(err, errors.New("count is out of range; it goes from 1 to 65536"))
 	}
 	return err
+}
+
+// Validate implements Body.
+func (b *PackageEnded) Validate() error {
+	return errors.Join(name("contract", b.Contract), key("purchase", b.Purchase), instant("at", b.At), side(b.By))
+}
+
+// Validate implements Body.
+func (b *ContractTerminated) Validate() error {
+	return errors.Join(name("contract", b.Contract), instant("at", b.At), side(b.By))
+}
+
+// side takes who can end an agreement: one of the two that made it.
+func side(by EndedBy) error {
+	if by != ByCustomer && by != ByProvider {
+		return fmt.Errorf("by is %q; write customer or provider", by)
+	}
+	return nil
 }

@@ -26,6 +26,8 @@ func samples() []Body {
 		&SpotPriceChanged{Index: "h100-80g", Region: "eu-1", At: at, Currency: "USD", Price: "1.2345/gpu-hour"},
 		&MeterRecorded{Contract: "c1", Meter: "egress", Resource: "bucket-7", At: at, Quantity: "12.5"},
 		&PackagePurchased{Contract: "c1", Package: "week", At: at, Count: 2},
+		&PackageEnded{Contract: "c1", Purchase: "c1/week/1", At: at, By: ByCustomer},
+		&ContractTerminated{Contract: "c1", At: at, By: ByProvider},
 		&CustomerHalted{Customer: "acme", Reason: "assertion broken", Block: 12},
 		&CutRequested{Cut: "2026-03", At: at},
 		&CutDone{

@@ -22,8 +22,14 @@ type oracle struct {
 	ledger    map[Entry]Amounts
 	devices   map[DeviceEntry]DeviceSeconds
 	committed bool // some document has commitments
-	purchases []*fact.PackagePurchased
+	purchases []purchase
+	ends      []*fact.PackageEnded
 	coverings map[span.Second]map[chunk]*covering
+}
+
+type purchase struct {
+	*fact.PackagePurchased
+	key string
 }
 
 func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
@@ -35,7 +41,7 @@ func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 		map[string]map[span.Second]bool{},
 		map[Entry]Amounts{},
 		map[DeviceEntry]DeviceSeconds{},
-		false, nil,
+		false, nil, nil,
 		map[span.Second]map[chunk]*covering{},
 	}
 	for _, f := range facts {
@@ -47,7 +53,9 @@ func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 			o.contracts.Apply(f)
 			o.committed = o.committed || strings.Contains(b.Document, "quantity: ")
 		case *fact.PackagePurchased:
-			o.purchases = append(o.purchases, b)
+			o.purchases = append(o.purchases, purchase{b, f.Key})
+		case *fact.PackageEnded:
+			o.ends = append(o.ends, b)
 		case *fact.SpotPriceChanged:
 			o.ticks = append(o.ticks, f)
 		case *fact.CutRequested:

@@ -155,7 +155,8 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 	case *fact.PriceBookPublished:
 		s.touchContracts(f, w)
 		s.replaceProblems("book/"+b.Book, refusalsOf(s.classifier.contracts.BookProblems(b.Book)), w)
-	case *fact.ContractSigned, *fact.ContractAmended, *fact.MeterRecorded, *fact.PackagePurchased:
+	case *fact.ContractSigned, *fact.ContractAmended, *fact.MeterRecorded, *fact.PackagePurchased, *fact.PackageEnded,
+		*fact.ContractTerminated:
 		s.touchContracts(f, w)
 	case *fact.SpotPriceChanged:
 		s.takeTick(f, b, w)

@@ -67,6 +67,21 @@ func drawPurchases(t *rapid.T) []fact.Body {
 	return out
 }
 
+// endSome ends some of the purchases early, or in vain.
+func endSome(t *rapid.T, facts []fact.Fact) []fact.Fact {
+	var ends []fact.Body
+	for _, f := range facts {
+		if _, bought := f.Body.(*fact.PackagePurchased); bought {
+			for range rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "ends") {
+				ends = append(ends, &fact.PackageEnded{
+					Contract: rapid.SampledFrom([]string{"c1", "c1", "c2"}).Draw(t, "contract"), Purchase: f.Key, At: drawInstant(t, "ended"), By: fact.ByCustomer,
+				})
+			}
+		}
+	}
+	return append(facts, numbered(uint64(len(facts)+1), ends...)...)
+}
+
 // drawCrowd are leases that compete for commitments, on devices of their own and on shared ones.
 func drawCrowd(t *rapid.T) []fact.Fact {
 	text := drawCommitments(t, document("c1", "daily", "", "3.60"))
@@ -106,7 +121,7 @@ func drawCrowd(t *rapid.T) []fact.Fact {
 	if rapid.Bool().Draw(t, "stops come last") {
 		slices.SortStableFunc(rest, func(a, b fact.Body) int { return stopRank(a) - stopRank(b) })
 	}
-	return numbered(1, append(bodies[:1:1], rest...)...)
+	return endSome(t, numbered(1, append(bodies[:1:1], rest...)...))
 }
 
 func stopRank(b fact.Body) int {
@@ -224,7 +239,7 @@ func (o *oracle) commitments(id string, at span.Second) []*covering {
 		}
 	}
 	bought := slices.Clone(o.purchases)
-	slices.SortStableFunc(bought, func(a, b *fact.PackagePurchased) int { return int(a.At - b.At) })
+	slices.SortStableFunc(bought, func(a, b purchase) int { return int(a.At - b.At) })
 	for _, b := range bought {
 		v, ok := o.contracts.InForce(id, b.At)
 		if !ok || b.Contract != id {
@@ -232,11 +247,24 @@ func (o *oracle) commitments(id string, at span.Second) []*covering {
 		}
 		for _, p := range v.Contract.Packages {
 			if p.Name == b.Package {
-				add(p.Name, false, p.Quantity*b.Count, p.Region, span.Span{From: b.At, To: b.At + 86400}) // the zone's clocks never change
+				add(p.Name, false, p.Quantity*b.Count, p.Region, o.runsFor(b))
 			}
 		}
 	}
 	return out
+}
+
+// runsFor is the day of a package, which is over when its first end says so that speaks of an instant in it: the zone's clocks never change
+// and the contract is in force from then on.
+func (o *oracle) runsFor(b purchase) span.Span {
+	in := span.Span{From: b.At, To: b.At + 86400}
+	for _, e := range o.ends {
+		if e.Contract == b.Contract && e.Purchase == b.key && in.Contains(e.At) {
+			in.To = e.At
+			break
+		}
+	}
+	return in
 }
 
 // coveredKey is the key of a chunk that a commitment covers.

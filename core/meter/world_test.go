@@ -254,7 +254,7 @@ func drawFacts(t *rapid.T) []fact.Fact {
 	bodies = append(bodies, drawPurchases(t)...)
 	first := bodies[0]
 	rest := rapid.Permutation(bodies[1:]).Draw(t, "order")
-	return numbered(1, append([]fact.Body{first}, rest...)...)
+	return endSome(t, numbered(1, append([]fact.Body{first}, rest...)...))
 }
 
 // drawBusy is what devices say of their utilisation, by run and minute: two nodes that name one run say the same.

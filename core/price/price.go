@@ -132,7 +132,15 @@ func steps() []step {
 }
 
 // Unit prices one condition.
-func Unit(t Terms, cond Condition) (UnitPrice, *Refusal) {
+func Unit(t Terms, cond Condition) (UnitPrice, *Refusal) { return unit(t, cond, steps()) }
+
+// List is the on-demand price of a SKU in a region at an instant, as capacity without a lease has one: steps (1) and (2), without the
+// tier and the node of its own that only a lease asks for.
+func List(t Terms, sku, in string, at span.Second) (UnitPrice, *Refusal) {
+	return unit(t, Condition{SKU: sku, PricingMode: OnDemand, Region: in, At: at}, []step{onDemand, listCap, region})
+}
+
+func unit(t Terms, cond Condition, steps []step) (UnitPrice, *Refusal) {
 	c := t.Contract
 	if !c.Term.Contains(cond.At) {
 		return UnitPrice{}, refuse(OutsideTerm, "%s lies outside the term %s of contract %s", cond.At, c.Term, c.ID)
@@ -142,7 +150,7 @@ func Unit(t Terms, cond Condition) (UnitPrice, *Refusal) {
 		return UnitPrice{}, refuse(NoRate, "contract %s has no rate for SKU %q%s", c.ID, cond.SKU, t.bookText())
 	}
 	q, l := query{t, cond, rate}, line{}
-	for _, apply := range steps() {
+	for _, apply := range steps {
 		if refusal := apply(&q, &l); refusal != nil {
 			return UnitPrice{}, refusal
 		}

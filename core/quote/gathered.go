@@ -110,7 +110,7 @@ func (g *gathered) under(t terms, known *contract.Register) []fact.Fact {
 	out := []fact.Fact{sign}
 	for _, f := range g.facts {
 		switch b := f.Body.(type) {
-		case *fact.ContractSigned, *fact.ContractAmended:
+		case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated:
 			if own(b.Entity()) {
 				continue
 			}
@@ -130,6 +130,15 @@ func (g *gathered) under(t terms, known *contract.Register) []fact.Fact {
 				f.Body = &moved
 			}
 		case *fact.PackagePurchased:
+			if own(b.Contract) {
+				if t.bare {
+					continue
+				}
+				moved := *b
+				moved.Contract = t.contract.ID
+				f.Body = &moved
+			}
+		case *fact.PackageEnded:
 			if own(b.Contract) {
 				if t.bare {
 					continue

@@ -69,7 +69,8 @@ type Held struct {
 type trial struct {
 	*Quote
 	base, bare *contract.Contract
-	skus       []string // that were held, in order
+	end        span.Second // of the term of a base that was terminated, else 0
+	skus       []string    // that were held, in order
 	onDemand   *rated
 	offered    *Offer
 	done, of   int
@@ -89,11 +90,14 @@ func (q *Quote) modes(told func(done, of int)) (*Modes, error) {
 			return nil, nil
 		}
 		t.base, out.Contract = v.Contract, v.Contract.ID
+		if e := q.known.Terminated(v.Contract.ID); e != nil {
+			t.end = e.At
+		}
 	default:
 		return nil, nil
 	}
 	var err error
-	if t.bare, err = t.base.Vary(contract.Variation{Bare: true}); err != nil {
+	if t.bare, err = t.with(nil); err != nil {
 		return nil, err
 	}
 	if t.onDemand, t.offered, err = t.try(t.bare, always(price.OnDemand), q.samples); err != nil {
@@ -124,6 +128,11 @@ func (q *Quote) modes(told func(done, of int)) (*Modes, error) {
 		return 0
 	})
 	return out, nil
+}
+
+// with is the base with no commitments but some reservations. Nobody terminates it: its term ends where the base's does.
+func (t *trial) with(reserved []contract.Retention) (*contract.Contract, error) {
+	return t.base.Vary(contract.Variation{Bare: true, Reserved: reserved, To: t.end})
 }
 
 func always(mode string) func(string) string { return func(string) string { return mode } }

@@ -330,3 +330,19 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestOfATerminatedContract: acme leaves on May 11. Own: 2 x 240 h x 30 = 14,400, and support, of which nothing is given back, 310: 14,710;
+// the 2 x 504 + 4 x 240 h behind the end find no contract. Another contract knows nothing of the end. On demand until the end: 14,400 and
+// 10 of 31 days of support, 100: 14,500.
+func TestOfATerminatedContract(t *testing.T) {
+	left := strings.Replace(may, "30.00/gpu-hour}]}\n", "30.00/gpu-hour}], addons: [{name: support, price: 310.00/month, prorate: true}], termination: {refund: none}}\n", 1)
+	left = strings.Replace(left, "events:\n", "events:\n  - {at: 2026-05-10T16:00:00Z, contract_terminated: {contract: acme-2026, by: customer}}\n", 1)
+	r := priced(t, left, "acme", "2026-05-01", "2026-06-01", parsed(t, other))
+	if r.Own.Total.String() != "14710.00" || bill.GPUHours(r.Own.Refused()) != "1968.000000000" || r.Others[0].Total.String() != "768000.00" {
+		t.Errorf("own %s, %s h refused, other %s", r.Own.Total, bill.GPUHours(r.Own.Refused()), r.Others[0].Total)
+	}
+	r = priced(t, left, "acme", "2026-05-01", "2026-05-11")
+	if m := modeOf(t, r, OnDemand); r.Own.Total.String() != "14710.00" || m.Total.String() != "14500.00" {
+		t.Errorf("own %s, on demand %s", r.Own.Total, m.Total)
+	}
+}

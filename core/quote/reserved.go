@@ -60,7 +60,7 @@ func (t *trial) reserved() (Mode, error) {
 func (t *trial) search(h *Held, r contract.Retention, kept []contract.Retention, without *Offer, under *rated) (*Offer, *rated, error) {
 	held := func(n int64) (*Offer, *rated, error) {
 		r.Quantity = n
-		c, err := t.base.Vary(contract.Variation{Bare: true, Reserved: append(slices.Clone(kept), r)})
+		c, err := t.with(append(slices.Clone(kept), r))
 		if err != nil {
 			return nil, nil, err
 		}

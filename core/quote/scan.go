@@ -46,7 +46,7 @@ func (t *trial) scan(h *Held, r contract.Retention, kept []contract.Retention, w
 			sums[*k.to] += milliSeconds
 		}
 		r.Quantity = int64(i + 1)
-		c, err := t.base.Vary(contract.Variation{Bare: true, Reserved: append(slices.Clone(kept), r)})
+		c, err := t.with(append(slices.Clone(kept), r))
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (t *trial) levels(h *Held, r contract.Retention, kept []contract.Retention,
 			reserved = append(reserved, r)
 			out[n] = level{}
 		}
-		c, err := t.base.Vary(contract.Variation{Bare: true, Reserved: reserved})
+		c, err := t.with(reserved)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
 }
 
 func order() []string {
-	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits states arrears")
+	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits states termination arrears")
 }
 
 // clauses cuts a document at its root.
@@ -80,7 +80,7 @@ func join(parts map[string]string) string {
 // plain keeps the head, the meters and the add-ons of a contract.
 func plain(text string) string {
 	parts := clauses(text)
-	for _, key := range []string{"price_book", "schedule", "idle_relief", "packages", "bundles", "commitment", "limits", "states"} {
+	for _, key := range []string{"price_book", "schedule", "idle_relief", "packages", "bundles", "commitment", "limits", "states", "termination"} {
 		delete(parts, key)
 	}
 	parts["rates"] = "rates: [{sku: a100, on_demand: 36.00/gpu-hour, region: {cn-east: 100%, eu-1: 88%}}, {sku: h100-80g, on_demand: 7.001/gpu-minute, spot: {index: h100-80g}}]\n"
@@ -100,7 +100,7 @@ func plain(text string) string {
 func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract.Contract) {
 	parts, other := clauses(d.text), clauses(w.document(t, d, first))
 	choose := chooser(t)
-	for _, key := range []string{"rates", "schedule", "idle_relief", "packages", "addons", "commitment", "limits"} {
+	for _, key := range []string{"rates", "schedule", "idle_relief", "packages", "addons", "commitment", "limits", "termination"} {
 		switch choose(4) {
 		case 0:
 			parts[key] = other[key]

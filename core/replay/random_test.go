@@ -96,6 +96,10 @@ func uses(c *contract.Contract) replay.Log {
 	for i, p := range c.Packages {
 		state(from, "package/"+strconv.Itoa(i), &fact.PackagePurchased{Contract: c.ID, Package: p.Name, At: from, Count: 2})
 	}
+	for i := range c.Packages {
+		end := &fact.PackageEnded{Contract: c.ID, Purchase: "package/" + strconv.Itoa(i), At: from + 3600, By: fact.ByCustomer}
+		state(from, "package/"+strconv.Itoa(i)+"/end", end)
+	}
 	for i, m := range c.Meters {
 		state(from, "reading/"+strconv.Itoa(i), &fact.MeterRecorded{Contract: c.ID, Meter: m.Name, Resource: "r", At: from, Quantity: "1234.5"})
 	}

@@ -115,7 +115,7 @@ func (p *player) next(at span.Second) span.Second {
 	}
 	for _, s := range p.log.Statements[p.stated:] {
 		switch s.Fact.Body.(type) {
-		case *fact.ContractSigned, *fact.ContractAmended:
+		case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated:
 			return min(next, max(s.Known, at+1))
 		}
 		if s.Known > next {

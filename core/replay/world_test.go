@@ -155,6 +155,11 @@ func (w *world) sign(t *rapid.T) {
 				w.state(t, at, fmt.Sprintf("amend/%s/%d", d.id, k), &fact.ContractAmended{Contract: d.id, Effective: at, Document: text})
 			}
 		}
+		for k := range choose(4) - 1 {
+			at := w.instant(t)
+			by := []fact.EndedBy{fact.ByCustomer, fact.ByCustomer, fact.ByProvider}[choose(3)]
+			w.state(t, at, fmt.Sprintf("terminate/%s/%d", d.id, k), &fact.ContractTerminated{Contract: d.id, At: at, By: by})
+		}
 		if i > 0 {
 			continue // prices are everybody's
 		}
@@ -197,8 +202,13 @@ func (w *world) use(t *rapid.T, d *deal) {
 	}
 	for i, p := range c.Packages {
 		for k := range choose(3) {
-			at := w.instant(t)
-			w.state(t, at, fmt.Sprintf("package/%s/%d/%d", d.id, i, k), &fact.PackagePurchased{Contract: d.id, Package: p.Name, At: at, Count: int64(1 + choose(2))})
+			at, key := w.instant(t), fmt.Sprintf("package/%s/%d/%d", d.id, i, k)
+			w.state(t, at, key, &fact.PackagePurchased{Contract: d.id, Package: p.Name, At: at, Count: int64(1 + choose(2))})
+			for n := range choose(3) {
+				end := at + span.Second([]int64{0, 1, 1800, hour, day, 3 * day, -1}[choose(7)])
+				b := &fact.PackageEnded{Contract: d.id, Purchase: key, At: end, By: []fact.EndedBy{fact.ByCustomer, fact.ByProvider}[choose(2)]}
+				w.state(t, min(end, at+2*hour), fmt.Sprintf("%s/end/%d", key, n), b)
+			}
 		}
 	}
 	for i, m := range c.Meters {

@@ -23,7 +23,7 @@ type event struct {
 func kinds() []string {
 	return []string{
 		"lease_started", "lease_resized", "lease_state_changed", "lease_stopped", "refusal_waived", "refusal_carried", "contract_amended",
-		"price_book_published", "spot_price_changed", "meter_recorded", "package_purchased",
+		"price_book_published", "spot_price_changed", "meter_recorded", "package_purchased", "package_ended", "contract_terminated",
 	}
 }
 

@@ -37,6 +37,21 @@ func (p *parsing) priced(n ast.Node, field, kind string, at span.Second) fact.Bo
 			set(f, "quantity", text, &b.Quantity)
 		}
 		return b
+	case "contract_terminated":
+		b := &fact.ContractTerminated{At: at}
+		if f, ok := p.section(n, field, "contract", "by"); ok {
+			set(f, "contract", text, &b.Contract)
+			set(f, "by", func(v string) (fact.EndedBy, error) { return fact.EndedBy(v), nil }, &b.By)
+		}
+		return b
+	case "package_ended":
+		b := &fact.PackageEnded{At: at}
+		if f, ok := p.section(n, field, "contract", "purchase", "by"); ok {
+			set(f, "contract", text, &b.Contract)
+			set(f, "purchase", text, &b.Purchase)
+			set(f, "by", func(v string) (fact.EndedBy, error) { return fact.EndedBy(v), nil }, &b.By)
+		}
+		return b
 	default:
 		b := &fact.PackagePurchased{At: at, Count: 1}
 		if f, ok := p.section(n, field, "contract", "package", "count"); ok {

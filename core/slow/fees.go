@@ -18,34 +18,42 @@ func eachDay(v *version, s span.Span, f func(day span.Span)) {
 // reserved charges fees of reservations: price x local days / days of the unit. A day is charged by what is in force in its last
 // second, in the period that holds its first second of the contract.
 func (r *rater) reserved() {
-	for _, day := range r.days() {
-		pieces := r.pieces(r.id, day)
-		if len(pieces) == 0 || !r.period.Contains(pieces[0].From) {
+	over := r.whole()
+	for _, day := range r.days(over) {
+		first, last := r.feeDay(day, r.end())
+		if first > last || !over.Contains(first) {
 			continue
 		}
-		p := pieces[len(pieces)-1]
-		last := p.To - 1
-		unit := map[contract.Unit]int64{
-			contract.GPUDay: 1, contract.GPUWeek: 7, contract.GPUMonth: p.days(p.month(last)), contract.GPUYear: p.days(p.year(last)),
-		}
-		for _, rate := range p.Rates {
+		v := r.feesAt(last, r.end())
+		for _, rate := range v.Rates {
 			for _, x := range rate.Reserved {
-				if x.Span.Contains(last) && (x.Advance || !r.ahead) {
-					quantity := big.NewRat(x.Quantity, 1)
-					fee := times(times(x.Price.Amount, quantity), big.NewRat(1, unit[x.Price.Unit]))
-					r.add(Key{Item: "reserved", Name: x.Name, SKU: rate.SKU}, quantity, fee)
+				if x.Advance || !r.ahead {
+					if fee := v.dayFee(x, last); fee.Sign() > 0 || x.Span.Contains(last) {
+						r.add(Key{Item: "reserved", Name: x.Name, SKU: rate.SKU}, big.NewRat(x.Quantity, 1), fee)
+					}
 				}
 			}
 		}
 	}
 }
 
+// dayFee is what a reservation costs on the local day with that last second: price / days of the unit, or nothing when it does not hold.
+func (v *version) dayFee(x contract.Reservation, last span.Second) *big.Rat {
+	if !x.Span.Contains(last) {
+		return new(big.Rat)
+	}
+	unit := map[contract.Unit]int64{
+		contract.GPUDay: 1, contract.GPUWeek: 7, contract.GPUMonth: v.days(v.month(last)), contract.GPUYear: v.days(v.year(last)),
+	}
+	return times(times(x.Price.Amount, big.NewRat(x.Quantity, 1)), big.NewRat(1, unit[x.Price.Unit]))
+}
+
 // purchased charges packages: a fee due at t belongs to the period containing t.
 func (r *rater) purchased() {
-	for _, p := range r.purchases[r.id] {
-		if r.period.Contains(p.At) {
+	for i := range r.purchases[r.id] {
+		if p := &r.purchases[r.id][i]; r.period.Contains(p.At) {
 			count := big.NewRat(p.Count, 1)
-			r.add(Key{Item: "package", Name: p.sold.Name, SKU: p.sold.SKU}, count, times(p.sold.Price, count))
+			r.add(Key{Item: "package", Name: p.sold.Name, SKU: p.sold.SKU}, count, times(r.fee(p), count))
 		}
 	}
 }
@@ -65,13 +73,13 @@ func (r *rater) untaken() {
 	}
 }
 
-// monthly is a fee per month over the period's local days: each day by the version in force in its last second, of the days of the
+// monthly is a fee per month over the period's local days: each day by the version in force in its last second in the term, of the days of the
 // billing month, else of the calendar month. fee is nil where a version has none.
-func (r *rater) monthly(fee func(*version) *big.Rat) (months, exact *big.Rat) {
+func (r *rater) monthly(over span.Span, end *terminated, fee func(*version) *big.Rat) (months, exact *big.Rat) {
 	months, exact = new(big.Rat), new(big.Rat)
-	for _, day := range r.days() {
-		last := min(day.To, r.period.To) - 1
-		if v := r.inForce(r.id, last); v != nil {
+	for _, day := range r.days(over) {
+		_, last := r.feeDay(day.Intersect(over), end)
+		if v := r.feesAt(last, end); v != nil {
 			if f := fee(v); f != nil {
 				part := big.NewRat(1, v.days(v.month(last)))
 				months.Add(months, part)
@@ -93,7 +101,7 @@ func (r *rater) addons() {
 	}) {
 		k := Key{Item: "addon", Name: name}
 		var whole *big.Rat
-		months, exact := r.monthly(func(v *version) *big.Rat {
+		months, exact := r.monthly(r.whole(), r.end(), func(v *version) *big.Rat {
 			a, _ := v.Addon(name)
 			if r.ahead && !a.Advance {
 				return nil
@@ -152,7 +160,7 @@ func (r *rater) capped(v *version) {
 
 // shortfall is max(0, commitment - C), C being the rounded charges so far; a commitment of a partial period counts local days.
 func (r *rater) shortfall(v *version) {
-	months, due := r.monthly(func(v *version) *big.Rat {
+	months, due := r.monthly(r.period, nil, func(v *version) *big.Rat {
 		if v.Spend == nil {
 			return nil
 		}

@@ -1,6 +1,8 @@
 package slow
 
 import (
+	"slices"
+
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/span"
 )
@@ -74,40 +76,52 @@ func (v *version) begins(d calendar.Date) bool {
 	}[v.Billing.Cycle]
 }
 
-// days are the local days that fees count in the rater's period, as they lie in its chapter: a date counts in the first period that
-// has a part of it, and only there. But what a stub has of the date of the switch, or of a later one, counts behind the switch; and
-// none counts that is before a stub's first.
-func (r *rater) days() []span.Span {
-	counted := map[calendar.Date]span.Second{} // in which period
-	var first calendar.Date
+// days are the local days that fees count in the rater's period, or in as much as it would have been, as they lie in its chapter.
+func (r *rater) days(over span.Span) []span.Span {
 	periods := r.Periods(r.id, r.period.To+1)
+	for i := range periods {
+		if p := &periods[i]; p.From == over.From {
+			p.To = max(p.To, over.To)
+		}
+	}
+	return slices.DeleteFunc(r.feeDays(periods)[over.From], func(day span.Span) bool { return !day.Overlaps(over) })
+}
+
+// feeDays are the local days that fees count in periods that follow each other from the term's start on, by when the period begins. A
+// date counts in the first period that has a part of it, and only there. But what a stub has of the date of the switch, or of a later
+// one, counts behind the switch; and none counts that is before a stub's first.
+func (r *rater) feeDays(periods []span.Span) map[span.Second][]span.Span {
+	out := map[span.Second][]span.Span{}
+	counted := map[calendar.Date]bool{}
+	var first calendar.Date
 	for i, p := range periods {
-		v := r.ruling(r.id, p.From)
+		v, chapter := r.ruling(r.id, p.From), r.chapter(r.id, p.From)
 		if r.switches(periods[:i], p.From) {
-			for date, in := range counted {
-				if in == periods[i-1].From && date.Compare(v.Zone.DateOf(p.From)) >= 0 {
+			stub := periods[i-1].From
+			var kept []span.Span
+			for _, day := range out[stub] {
+				date := r.ruling(r.id, stub).Zone.DateOf(day.From)
+				if date.Compare(v.Zone.DateOf(p.From)) < 0 {
+					kept = append(kept, day)
+				} else {
 					delete(counted, date)
 				}
 			}
+			out[stub] = kept
 		}
 		floor, none := first, true
 		eachDay(v, p, func(day span.Span) {
 			date := v.Zone.DateOf(day.From)
-			if _, known := counted[date]; known || date.Compare(floor) < 0 {
+			if counted[date] || date.Compare(floor) < 0 {
 				return
 			}
-			if counted[date] = p.From; none {
+			counted[date] = true
+			out[p.From] = append(out[p.From], day.Intersect(chapter))
+			if none {
 				first, none = date, false
 			}
 		})
 	}
-	var out []span.Span
-	v := r.ruling(r.id, r.period.From)
-	eachDay(v, r.period, func(day span.Span) {
-		if in, ok := counted[v.Zone.DateOf(day.From)]; ok && in == r.period.From {
-			out = append(out, day.Intersect(r.chapter(r.id, r.period.From)))
-		}
-	})
 	return out
 }
 

@@ -210,7 +210,9 @@ func (r *rater) supplies(v *version, at span.Second) []supply {
 		}
 	}
 	for _, x := range r.purchases[v.ID] {
-		add(&packages, supply{name: x.sold.Name, sku: x.sold.SKU, region: x.sold.Region, milli: 1000 * x.sold.Quantity * x.Count}, x.runs)
+		if x.covers(at) {
+			add(&packages, supply{name: x.sold.Name, sku: x.sold.SKU, region: x.sold.Region, milli: 1000 * x.sold.Quantity * x.Count}, x.runs)
+		}
 	}
 	for _, list := range [][]supply{reserved, forward, packages} {
 		slices.SortStableFunc(list, func(a, b supply) int { return cmp.Compare(a.from, b.from) })

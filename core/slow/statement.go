@@ -48,6 +48,7 @@ func (w *World) Statement(id string, period span.Span) *Statement {
 	r.rounded(v)
 	r.capped(v)    // (f)
 	r.shortfall(v) // (g)
+	r.settled(v)
 	return r.out
 }
 

@@ -17,6 +17,7 @@ import (
 type World struct {
 	until     span.Second // nothing later is known
 	versions  map[string][]*version
+	ends      map[string]*terminated
 	books     map[string][]*book
 	ticks     []*tick
 	purchases map[string][]purchase
@@ -37,6 +38,7 @@ type version struct {
 	from span.Second
 	*contract.Contract
 	lengths map[span.Second][2]int64 // of the month and year around a local day
+	ended   *terminated              // nil while nobody ended the term
 }
 
 type book struct {
@@ -54,7 +56,9 @@ type tick struct {
 type purchase struct {
 	*fact.PackagePurchased
 	sold contract.Package
-	runs span.Span
+	key  string
+	runs span.Span // while nobody ended it
+	end  *fact.PackageEnded
 }
 
 type reading struct {
@@ -71,21 +75,29 @@ type sample struct {
 // New takes facts in order of position, each once, and batches in any order.
 func New(facts []fact.Fact, batches []usage.Batch, until span.Second) *World {
 	w := &World{
-		until: until, versions: map[string][]*version{}, books: map[string][]*book{}, purchases: map[string][]purchase{},
+		until: until, versions: map[string][]*version{}, ends: map[string]*terminated{}, books: map[string][]*book{}, purchases: map[string][]purchase{},
 		samples: map[string]map[span.Second]sample{}, slow: map[string]map[span.Second]bool{}, reliefs: map[reliefOf][]bool{}, prices: map[sale]priced{},
 	}
 	for _, f := range facts {
-		w.agree(f)
-	}
-	for _, list := range w.versions {
-		slices.SortStableFunc(list, func(a, b *version) int { return cmp.Compare(a.from, b.from) })
+		w.list(f)
 	}
 	for _, list := range w.books {
 		slices.SortStableFunc(list, func(a, b *book) int { return cmp.Compare(a.from, b.from) })
 	}
+	for _, f := range facts { // list prices are known by now
+		w.agree(f)
+	}
+	for id := range w.ends {
+		w.cut(id)
+	}
 	slices.SortStableFunc(w.ticks, func(a, b *tick) int { return cmp.Compare(a.At, b.At) })
 	for i, f := range facts {
 		w.state(i, f)
+	}
+	for _, f := range facts { // purchases and prices are known by now
+		if b, ok := f.Body.(*fact.PackageEnded); ok {
+			w.endPackage(b)
+		}
 	}
 	slices.SortStableFunc(w.readings, func(a, b reading) int { return cmp.Compare(a.At, b.At) })
 	w.readings = w.taken()
@@ -99,13 +111,21 @@ func New(facts []fact.Fact, batches []usage.Batch, until span.Second) *World {
 // Unable names what this rater cannot judge of its world: contract facts that have to be refused.
 func (w *World) Unable() []string { return w.unable }
 
-// agree takes contracts, price books and spot prices.
+// agree takes contracts.
 func (w *World) agree(f fact.Fact) {
 	switch b := f.Body.(type) {
 	case *fact.ContractSigned:
 		w.sign(f.Key, b.Contract, 0, b.Document)
 	case *fact.ContractAmended:
 		w.sign(f.Key, b.Contract, b.Effective, b.Document)
+	case *fact.ContractTerminated:
+		w.terminate(b)
+	}
+}
+
+// list takes price books and spot prices.
+func (w *World) list(f fact.Fact) {
+	switch b := f.Body.(type) {
 	case *fact.PriceBookPublished:
 		if parsed, err := contract.ParseBook(b.Book, []byte(b.Document)); err == nil && parsed.Name == b.Book {
 			w.books[b.Book] = append(w.books[b.Book], &book{b.Effective, parsed})
@@ -124,7 +144,7 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 		w.unable = append(w.unable, fmt.Sprintf("%s: %v", key, err))
 		return
 	}
-	v := &version{max(effective, c.Term.From), c, map[span.Second][2]int64{}}
+	v := &version{max(effective, c.Term.From), c, map[span.Second][2]int64{}, nil}
 	if before := w.versions[id]; len(before) > 0 {
 		b := before[0].Contract
 		begins := b.Term.From == c.Term.From || b.BoundText(b.Term.From) == c.BoundText(c.Term.From) // with one date
@@ -145,7 +165,12 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 		w.unable = append(w.unable, key+": it has to be refused")
 		return
 	}
-	w.versions[id] = append(w.versions[id], v)
+	before := w.versions[id]
+	w.versions[id] = append(slices.Clone(before), v)
+	slices.SortStableFunc(w.versions[id], func(a, b *version) int { return cmp.Compare(a.from, b.from) })
+	if t := w.ends[id]; t != nil && !w.amendsEnded(v, t) {
+		w.versions[id] = before
+	}
 }
 
 // cutAlike tells whether no SKU is a slice of one SKU here and of another there, nor a whole here and a slice there.
@@ -167,7 +192,7 @@ func (w *World) state(position int, f fact.Fact) {
 		if v := w.inForce(b.Contract, b.At); v != nil {
 			for _, p := range v.Packages {
 				if p.Name == b.Package {
-					w.purchases[b.Contract] = append(w.purchases[b.Contract], purchase{b, p, p.Unit.Runs(v.Zone, b.At)})
+					w.purchases[b.Contract] = append(w.purchases[b.Contract], purchase{b, p, f.Key, p.Unit.Runs(v.Zone, b.At), nil})
 				}
 			}
 		}

@@ -100,6 +100,8 @@ func samples() []fact.Body {
 		&fact.SpotPriceChanged{Index: "h100-80g", Region: "eu-1", At: 1_772_000_000, Currency: "USD", Price: "1.2345/gpu-hour"},
 		&fact.MeterRecorded{Contract: "c1", Meter: "egress", Resource: "bucket-7", At: 1_772_000_000, Quantity: "12.5"},
 		&fact.PackagePurchased{Contract: "c1", Package: "week", At: 1_772_000_000, Count: 2},
+		&fact.PackageEnded{Contract: "c1", Purchase: "c1/week/1", At: 1_772_000_000, By: fact.ByCustomer},
+		&fact.ContractTerminated{Contract: "c1", At: 1_772_000_000, By: fact.ByProvider},
 	}
 }
 

@@ -19,6 +19,7 @@ var types = []fact.Type{
 	fact.TypeCustomerHalted, fact.TypeCutRequested, fact.TypeCutDone, fact.TypePeriodClosed, fact.TypeInvoiceIssued,
 	fact.TypeInvoiceRecovered, fact.TypeLogRecovered, fact.TypeAlertRaised, fact.TypeAlertResolved,
 	fact.TypePriceBookPublished, fact.TypeSpotPriceChanged, fact.TypeMeterRecorded, fact.TypePackagePurchased,
+	fact.TypePackageEnded, fact.TypeContractTerminated,
 }
 
 // draw makes valid parts of facts. Names hold what subjects and headers must guard: dots, quotes, other scripts.
@@ -124,6 +125,10 @@ func (d draw) body(t fact.Type) fact.Body {
 		return &fact.MeterRecorded{Contract: d.name(), Meter: d.name(), Resource: d.optional(), At: d.instant(), Quantity: d.name()}
 	case fact.TypePackagePurchased:
 		return &fact.PackagePurchased{Contract: d.name(), Package: d.name(), At: d.instant(), Count: d.share()}
+	case fact.TypeContractTerminated:
+		return &fact.ContractTerminated{Contract: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
+	case fact.TypePackageEnded:
+		return &fact.PackageEnded{Contract: d.name(), Purchase: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
 	case fact.TypeCustomerHalted:
 		return &fact.CustomerHalted{Customer: d.name(), Reason: d.name(), Block: d.number()}
 	case fact.TypeCutRequested:

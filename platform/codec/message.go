@@ -41,6 +41,10 @@ func newMessage(t fact.Type) proto.Message {
 		return new(logv1.MeterRecorded)
 	case fact.TypePackagePurchased:
 		return new(logv1.PackagePurchased)
+	case fact.TypePackageEnded:
+		return new(logv1.PackageEnded)
+	case fact.TypeContractTerminated:
+		return new(logv1.ContractTerminated)
 	case fact.TypeCustomerHalted:
 		return new(logv1.CustomerHalted)
 	case fact.TypeCutRequested:

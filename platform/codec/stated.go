@@ -57,6 +57,10 @@ func pricedMessage(b fact.Body) proto.Message {
 		return &logv1.MeterRecorded{Contract: b.Contract, Meter: b.Meter, Resource: b.Resource, AtUnixSeconds: int64(b.At), Quantity: b.Quantity}
 	case *fact.PackagePurchased:
 		return &logv1.PackagePurchased{Contract: b.Contract, Package: b.Package, AtUnixSeconds: int64(b.At), Count: b.Count}
+	case *fact.ContractTerminated:
+		return &logv1.ContractTerminated{Contract: b.Contract, AtUnixSeconds: int64(b.At), By: toWire(endedBys, b.By)}
+	case *fact.PackageEnded:
+		return &logv1.PackageEnded{Contract: b.Contract, Purchase: b.Purchase, AtUnixSeconds: int64(b.At), By: toWire(endedBys, b.By)}
 	default:
 		return nil
 	}
@@ -103,27 +107,33 @@ func statedBody(m proto.Message) (fact.Body, error) {
 			Contract: m.GetContract(), PeriodStart: span.Second(m.GetPeriodStartUnixSeconds()), By: m.GetBy(), Note: m.GetNote(),
 		}, nil
 	default:
-		return pricedBody(m), nil
+		return pricedBody(m)
 	}
 }
 
-// pricedBody is pricedMessage backwards.
-func pricedBody(m proto.Message) fact.Body {
+// pricedBody is pricedMessage backwards; nil, nil for the other messages.
+func pricedBody(m proto.Message) (fact.Body, error) {
 	switch m := m.(type) {
 	case *logv1.PriceBookPublished:
-		return &fact.PriceBookPublished{Book: m.GetBook(), Effective: span.Second(m.GetEffectiveUnixSeconds()), Document: m.GetDocument()}
+		return &fact.PriceBookPublished{Book: m.GetBook(), Effective: span.Second(m.GetEffectiveUnixSeconds()), Document: m.GetDocument()}, nil
 	case *logv1.SpotPriceChanged:
 		return &fact.SpotPriceChanged{
 			Index: m.GetIndex(), Region: m.GetRegion(), At: span.Second(m.GetAtUnixSeconds()), Currency: m.GetCurrency(), Price: m.GetPrice(),
-		}
+		}, nil
 	case *logv1.MeterRecorded:
 		return &fact.MeterRecorded{
 			Contract: m.GetContract(), Meter: m.GetMeter(), Resource: m.GetResource(), At: span.Second(m.GetAtUnixSeconds()), Quantity: m.GetQuantity(),
-		}
+		}, nil
 	case *logv1.PackagePurchased:
-		return &fact.PackagePurchased{Contract: m.GetContract(), Package: m.GetPackage(), At: span.Second(m.GetAtUnixSeconds()), Count: m.GetCount()}
+		return &fact.PackagePurchased{Contract: m.GetContract(), Package: m.GetPackage(), At: span.Second(m.GetAtUnixSeconds()), Count: m.GetCount()}, nil
+	case *logv1.ContractTerminated:
+		by, err := fromWire(endedBys, m.GetBy())
+		return &fact.ContractTerminated{Contract: m.GetContract(), At: span.Second(m.GetAtUnixSeconds()), By: by}, err
+	case *logv1.PackageEnded:
+		by, err := fromWire(endedBys, m.GetBy())
+		return &fact.PackageEnded{Contract: m.GetContract(), Purchase: m.GetPurchase(), At: span.Second(m.GetAtUnixSeconds()), By: by}, err
 	default:
-		return nil
+		return nil, nil
 	}
 }
 

@@ -78,6 +78,8 @@ func TestFactSubject(t *testing.T) {
 		{&fact.SpotPriceChanged{Index: "h100"}, "gh.fact.spot.h100"},
 		{&fact.MeterRecorded{Contract: "c1"}, "gh.fact.meter.c1"},
 		{&fact.PackagePurchased{Contract: "c1"}, "gh.fact.package.c1"},
+		{&fact.PackageEnded{Contract: "c1"}, "gh.fact.package.c1"},
+		{&fact.ContractTerminated{Contract: "c1"}, "gh.fact.contract.c1"},
 		{&fact.CustomerHalted{Customer: "acme"}, "gh.fact.customer.acme"},
 		{&fact.CutRequested{Cut: "m"}, "gh.fact.cut.m"},
 		{&fact.CutDone{Cut: "m"}, "gh.fact.cut_done.m"},

@@ -37,10 +37,19 @@ type writer struct {
 	cycle    string
 	book     bool
 	skus     []string
-	whole    string            // the SKU that mig-1g.10gb is a slice of, or ""
-	meters   map[string]string // the unit of each
-	levels   []string          // the meters that count levels by time
+	whole    string              // the SKU that mig-1g.10gb is a slice of, or ""
+	meters   map[string]string   // the unit of each
+	levels   []string            // the meters that count levels by time
+	sold     []commitment        // the packages
+	listed   map[string][]string // the regions of each SKU that has an on-demand price, empty for any
+	reserves []commitment        // the reservations
 	names    int
+}
+
+// commitment is something that covers leases of a SKU.
+type commitment struct {
+	sku    string
+	fields *node
 }
 
 func contract(choose Chooser) *node {
@@ -49,7 +58,7 @@ func contract(choose Chooser) *node {
 }
 
 func (w *writer) contract() *node {
-	w.meters = map[string]string{}
+	w.meters, w.listed = map[string]string{}, map[string][]string{}
 	root := fields()
 	if w.deal != nil {
 		root.put("contract", w.deal.Contract).put("customer", w.deal.Customer)
@@ -85,6 +94,8 @@ func (w *writer) contract() *node {
 	w.maybe(root, "limits", func() *node { return w.limits(slices.Contains(root.keys, "commitment")) })
 	w.maybe(root, "arrears", w.arrears)
 	w.maybe(root, "states", w.states)
+	w.maybe(root, "termination", w.termination)
+	w.earlyEnds()
 	return root
 }
 
@@ -218,15 +229,47 @@ func (w *writer) idle() *node {
 func (w *writer) packages() *node {
 	out := &node{kind: list}
 	for range 1 + w.Chooser(3) {
-		f := fields().put("name", w.own("package")).put("sku", w.one(w.skus...)).put("unit", w.one("day", "week", "month", "year"))
+		name, sku := w.own("package"), w.one(w.skus...)
+		f := fields().put("name", name).put("sku", sku).put("unit", w.one("day", "week", "month", "year"))
 		f.put("quantity", strconv.Itoa(1+w.Chooser(64))).put("price", w.amount())
 		w.region(f)
 		if w.oneIn(2) {
-			f.put("overrun", "on_demand").put("early_end", "none")
+			f.put("overrun", "on_demand")
 		}
 		out.items = append(out.items, f)
+		w.sold = append(w.sold, commitment{sku, f})
 	}
 	return out
+}
+
+// earlyEnds says of some packages what becomes of their fee.
+func (w *writer) earlyEnds() {
+	for _, x := range w.sold {
+		if w.oneIn(2) {
+			rules := []string{"none", "prorata", "clawback"}
+			if !w.lists(x) {
+				rules = rules[:2]
+			}
+			x.fields.put("early_end", w.one(rules...))
+		}
+	}
+}
+
+// list notes a SKU whose GPUs have an on-demand price, and its regions.
+func (w *writer) list(rate *node, sku string, regions []string) {
+	if (w.book || slices.Contains(rate.keys, "on_demand")) && !strings.Contains(rate.flow(), "/slice-") {
+		w.listed[sku] = regions
+	}
+}
+
+// lists tells whether a package's or reservation's capacity has an on-demand price.
+func (w *writer) lists(x commitment) bool {
+	in := ""
+	if i := slices.Index(x.fields.keys, "region"); i >= 0 {
+		in = x.fields.items[i].text
+	}
+	regions, listed := w.listed[x.sku]
+	return listed && (len(regions) == 0 || slices.Contains(regions, in))
 }
 
 func (w *writer) region(f *node) {
@@ -304,6 +347,18 @@ func (w *writer) limits(committed bool) *node {
 	}
 	if w.oneIn(2) {
 		out.set("alert_at", texts(w.some("12.5%", "50%", "80%", "100%", "150%")...))
+	}
+	return out
+}
+
+func (w *writer) termination() *node {
+	out := fields().put("refund", w.one("none", "prorata"))
+	unlisted := slices.ContainsFunc(w.reserves, func(x commitment) bool { return !w.lists(x) })
+	if w.oneIn(2) && !unlisted {
+		out.put("clawback", w.one("none", "on_demand_difference"))
+	}
+	if w.to > 0 && w.oneIn(2) {
+		out.put("fee", w.percent())
 	}
 	return out
 }

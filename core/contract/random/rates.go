@@ -23,7 +23,7 @@ func (w *writer) rates() *node {
 		if sku == slice && w.whole != "" {
 			rate.put("slice_of", w.whole)
 		}
-		w.factors(rate)
+		regions := w.factors(rate)
 		if spotOnly || w.oneIn(3) {
 			rate.set("spot", w.spot(len(rate.keys) > 1 && rate.keys[1] == "on_demand"))
 		}
@@ -31,6 +31,7 @@ func (w *writer) rates() *node {
 		w.maybe(rate, "forward", w.forward)
 		list := false // a cap on the list price, which does not stand with absolute tier prices
 		w.maybe(rate, "cap", func() *node { return w.limit(sku, &list) })
+		w.list(rate, sku, regions)
 		w.maybe(rate, "volume", func() *node { return w.volume(list) })
 		out.items = append(out.items, rate)
 	}
@@ -49,7 +50,9 @@ func (w *writer) ratePrice(sku string) string {
 	return price
 }
 
-func (w *writer) factors(rate *node) {
+// factors sets what a price is multiplied by, and tells the regions, empty for any.
+func (w *writer) factors(rate *node) []string {
+	regions := []string{}
 	for _, f := range []struct {
 		key  string
 		keys []string
@@ -61,11 +64,15 @@ func (w *writer) factors(rate *node) {
 		for _, key := range w.some(f.keys...) {
 			m.put(key, w.factor())
 		}
+		if f.key == "region" {
+			regions = m.keys
+		}
 		rate.set(f.key, m)
 	}
 	if w.oneIn(3) {
 		rate.put("dedicated", w.factor())
 	}
+	return regions
 }
 
 func (w *writer) spot(onDemand bool) *node {
@@ -117,6 +124,7 @@ func (w *writer) reserved(sku string) *node {
 			}
 			f.put("slices", cut)
 		}
+		w.reserves = append(w.reserves, commitment{sku, f})
 		out.items = append(out.items, f)
 	}
 	return out

@@ -260,6 +260,17 @@ func (s *sheet) packages() {
 		if p.Region != "" {
 			t.Note(s.say("region"), p.Region)
 		}
+		if p.EarlyEnd != contract.EarlyEndNone {
+			t.Note(s.say("ended early"), s.say(earlyEnd(p.EarlyEnd)))
+		}
 	}
 	s.WriteString(t.String())
+}
+
+// earlyEnd is what is due of a package that ended early.
+func earlyEnd(rule contract.EarlyEnd) string {
+	if rule == contract.EarlyEndClawback {
+		return "the time until then on demand, at most the fee"
+	}
+	return "the local days before the end"
 }

@@ -154,7 +154,29 @@ func (s *sheet) charges() {
 		s.paragraph(plain, s.say("At least %s is spent; what is missing is billed.", s.text("commitment", "", "spend")), room(s.Width))
 	}
 	s.limits()
+	s.termination()
 	s.arrears()
+}
+
+// termination says what is due when a side ends the contract before its term is over.
+func (s *sheet) termination() {
+	t := s.contract.Termination
+	if t == nil {
+		return
+	}
+	s.heading(s.say("Early termination"))
+	rest := s.say("is given back by local days")
+	if t.Refund == contract.RefundNone {
+		rest = s.say("is due all the same")
+	}
+	list := []note{{s.say("Rest of the period"), rest}}
+	if t.Clawback {
+		list = append(list, note{s.say("Customer leaves"), s.say("reservations pay what their time would have cost on demand, if that is more")})
+	}
+	if t.Fee != nil {
+		list = append(list, note{s.say("Customer pays"), s.say("%s of the reservation fees and the commitment still to come", money.PercentText(t.Fee))})
+	}
+	s.pairs(&s.page, list)
 }
 
 // limits says what follows when so much is spent.

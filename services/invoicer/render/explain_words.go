@@ -222,6 +222,9 @@ func (e *explained) itemSentence(name, text string) string {
 		state, factor := lastWord(weighed)
 		return e.say("While leases were %s, %s stood on the meter: of that %s counts.", e.word(state), e.figures(level), factor)
 	case "packages":
+		if e.x.Line.Item == bill.ItemPackage {
+			return e.say("Packages bought in one go: %s.", group(text))
+		}
 		return e.say("%s packages are charged: a package that was begun is whole.", group(text))
 	case "full_packages":
 		return e.say("%s packages are charged: a package that is not full is free.", group(text))
@@ -233,6 +236,22 @@ func (e *explained) itemSentence(name, text string) string {
 		return e.say("%s were used in the period.", e.figures(text))
 	case "part":
 		return e.say("Of %s, the part of %s fell under these terms:", group(whole), group(part))
+	case "on_demand":
+		return e.say("The time that was used up is charged on demand: %s.", e.figures(text))
+	case "region":
+		return e.say("Region %s.", e.figures(text))
+	case "elapsed":
+		return e.say("%s GPU-hours went by.", group(text))
+	case "at_most_the_fee":
+		return e.say("That is no less than the fee, so the fee is due.")
+	case "fees_until_then":
+		return e.say("The fees of that time are %s; what on demand would have been more is this line.", e.figures(text))
+	case "fees_to_come":
+		return e.say("The contract was ended before its term; reservation fees of %s were still to come.", e.figures(text))
+	case "spend_to_come":
+		return e.say("Of the commitment, %s was still to come.", e.figures(text))
+	case "share":
+		return e.say("%s of that is due.", e.figures(text))
 	case "untaken":
 		return e.say("%s GPU-hours were held ready and not used.", group(text))
 	case "spend":

@@ -53,7 +53,7 @@ func amountHead(d *bill.Document) string {
 // itemName is what an item is: its name, its kind, its SKU.
 func (o Options) itemName(l *bill.DocumentLine) string {
 	kind := glued(o.word(kindName(l.Item)))
-	if l.Item == bill.ItemCommitment || l.Item == bill.ItemCap {
+	if l.Item == bill.ItemCommitment || l.Item == bill.ItemCap || l.Item == bill.ItemTermination {
 		return kind
 	}
 	parts := []string{clean(l.Name), kind}
@@ -79,6 +79,10 @@ func kindName(kind bill.ItemKind) string {
 		return "commitment shortfall"
 	case bill.ItemCap:
 		return "beyond the cap"
+	case bill.ItemClawback:
+		return "on-demand difference"
+	case bill.ItemTermination:
+		return "termination fee"
 	case bill.ItemReserved:
 		return "reservation fee"
 	case bill.ItemTakeOrPay:

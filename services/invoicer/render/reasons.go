@@ -86,6 +86,30 @@ var reasons = []reason{
 		"合同在该时间不出售此名称的套餐。", "请以补充协议增加套餐，或以正确的名称重新提交购买记录，并将该拒收记录结转。",
 	},
 	{
+		"unknown_purchase", "No purchase of this key bought anything under the contract.", "State the purchase, or the end under the purchase's right key, and carry the refusal.",
+		"合同下没有此键的有效购买记录。", "请补交购买记录，或以正确的购买键重新提交终止记录，并将该拒收记录结转。",
+	},
+	{
+		"outside_package", "The package does not run at this time.", "State the right time under a new key, and carry the refusal.",
+		"该时间不在套餐有效期内。", "请以新键提交正确的时间，并将该拒收记录结转。",
+	},
+	{
+		"second_end", "The package ended before; that end stands.", "Carry the refusal.",
+		"套餐此前已终止，以此前的终止为准。", "请将该拒收记录结转。",
+	},
+	{
+		"no_on_demand_price", "The elapsed time is charged on demand, and the SKU has no on-demand price for all of it.", "State the price for this time: by an amendment, or in the price book.",
+		"已过的时间按按需价格计费，而该规格在此期间没有完整的按需价格。", "请以补充协议或价目表补充该时间的价格。",
+	},
+	{
+		"no_termination", "The contract does not say what is due for ending it early.", "Amend the term instead, and carry the refusal.",
+		"合同未约定提前终止条款。", "请以补充协议变更有效期，并将该拒收记录结转。",
+	},
+	{
+		"second_termination", "The contract was terminated before; that end stands.", "Carry the refusal.",
+		"合同此前已终止，以此前的终止为准。", "请将该拒收记录结转。",
+	},
+	{
 		"unknown_meter", "The contract has no meter of this name at this time.", "Add the meter by an amendment, or state the reading under the right name.",
 		"合同在该时间没有此名称的计量项。", "请以补充协议增加计量项，或以正确的名称重新提交读数。",
 	},

@@ -1295,6 +1295,136 @@ func (x *PackagePurchased) GetCount() int64 {
 	return 0
 }
 
+// PackageEnded is package.ended.v1.
+type PackageEnded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	Purchase      string                 `protobuf:"bytes,2,opt,name=purchase,proto3" json:"purchase,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,3,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	By            EndedBy                `protobuf:"varint,4,opt,name=by,proto3,enum=gpuhour.log.v1.EndedBy" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PackageEnded) Reset() {
+	*x = PackageEnded{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PackageEnded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PackageEnded) ProtoMessage() {}
+
+func (x *PackageEnded) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PackageEnded.ProtoReflect.Descriptor instead.
+func (*PackageEnded) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PackageEnded) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *PackageEnded) GetPurchase() string {
+	if x != nil {
+		return x.Purchase
+	}
+	return ""
+}
+
+func (x *PackageEnded) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *PackageEnded) GetBy() EndedBy {
+	if x != nil {
+		return x.By
+	}
+	return EndedBy_ENDED_BY_UNSPECIFIED
+}
+
+// ContractTerminated is contract.terminated.v1.
+type ContractTerminated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contract      string                 `protobuf:"bytes,1,opt,name=contract,proto3" json:"contract,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,2,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	By            EndedBy                `protobuf:"varint,3,opt,name=by,proto3,enum=gpuhour.log.v1.EndedBy" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContractTerminated) Reset() {
+	*x = ContractTerminated{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContractTerminated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContractTerminated) ProtoMessage() {}
+
+func (x *ContractTerminated) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContractTerminated.ProtoReflect.Descriptor instead.
+func (*ContractTerminated) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ContractTerminated) GetContract() string {
+	if x != nil {
+		return x.Contract
+	}
+	return ""
+}
+
+func (x *ContractTerminated) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *ContractTerminated) GetBy() EndedBy {
+	if x != nil {
+		return x.By
+	}
+	return EndedBy_ENDED_BY_UNSPECIFIED
+}
+
 // CustomerHalted is customer.halted.v1.
 type CustomerHalted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1307,7 +1437,7 @@ type CustomerHalted struct {
 
 func (x *CustomerHalted) Reset() {
 	*x = CustomerHalted{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1449,7 @@ func (x *CustomerHalted) String() string {
 func (*CustomerHalted) ProtoMessage() {}
 
 func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[16]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1462,7 @@ func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomerHalted.ProtoReflect.Descriptor instead.
 func (*CustomerHalted) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{16}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CustomerHalted) GetCustomer() string {
@@ -1367,7 +1497,7 @@ type CutRequested struct {
 
 func (x *CutRequested) Reset() {
 	*x = CutRequested{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1509,7 @@ func (x *CutRequested) String() string {
 func (*CutRequested) ProtoMessage() {}
 
 func (x *CutRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[17]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1522,7 @@ func (x *CutRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequested.ProtoReflect.Descriptor instead.
 func (*CutRequested) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{17}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CutRequested) GetCut() string {
@@ -1422,7 +1552,7 @@ type Total struct {
 
 func (x *Total) Reset() {
 	*x = Total{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1564,7 @@ func (x *Total) String() string {
 func (*Total) ProtoMessage() {}
 
 func (x *Total) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1577,7 @@ func (x *Total) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Total.ProtoReflect.Descriptor instead.
 func (*Total) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Total) GetContract() string {
@@ -1493,7 +1623,7 @@ type CutDone struct {
 
 func (x *CutDone) Reset() {
 	*x = CutDone{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1635,7 @@ func (x *CutDone) String() string {
 func (*CutDone) ProtoMessage() {}
 
 func (x *CutDone) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1648,7 @@ func (x *CutDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutDone.ProtoReflect.Descriptor instead.
 func (*CutDone) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CutDone) GetCut() string {
@@ -1570,7 +1700,7 @@ type PeriodClosed struct {
 
 func (x *PeriodClosed) Reset() {
 	*x = PeriodClosed{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1712,7 @@ func (x *PeriodClosed) String() string {
 func (*PeriodClosed) ProtoMessage() {}
 
 func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1725,7 @@ func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodClosed.ProtoReflect.Descriptor instead.
 func (*PeriodClosed) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PeriodClosed) GetContract() string {
@@ -1647,7 +1777,7 @@ type InvoiceIssued struct {
 
 func (x *InvoiceIssued) Reset() {
 	*x = InvoiceIssued{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1789,7 @@ func (x *InvoiceIssued) String() string {
 func (*InvoiceIssued) ProtoMessage() {}
 
 func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1802,7 @@ func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceIssued.ProtoReflect.Descriptor instead.
 func (*InvoiceIssued) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InvoiceIssued) GetSeries() string {
@@ -1725,7 +1855,7 @@ type InvoiceRecovered struct {
 
 func (x *InvoiceRecovered) Reset() {
 	*x = InvoiceRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1867,7 @@ func (x *InvoiceRecovered) String() string {
 func (*InvoiceRecovered) ProtoMessage() {}
 
 func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1880,7 @@ func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceRecovered.ProtoReflect.Descriptor instead.
 func (*InvoiceRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InvoiceRecovered) GetIncarnation() uint64 {
@@ -1807,7 +1937,7 @@ type LogRecovered struct {
 
 func (x *LogRecovered) Reset() {
 	*x = LogRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +1949,7 @@ func (x *LogRecovered) String() string {
 func (*LogRecovered) ProtoMessage() {}
 
 func (x *LogRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +1962,7 @@ func (x *LogRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecovered.ProtoReflect.Descriptor instead.
 func (*LogRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LogRecovered) GetIncarnation() uint64 {
@@ -1873,7 +2003,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2015,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2028,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Alert) GetRule() string {
@@ -1967,7 +2097,7 @@ type AlertRaised struct {
 
 func (x *AlertRaised) Reset() {
 	*x = AlertRaised{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2109,7 @@ func (x *AlertRaised) String() string {
 func (*AlertRaised) ProtoMessage() {}
 
 func (x *AlertRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2122,7 @@ func (x *AlertRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRaised.ProtoReflect.Descriptor instead.
 func (*AlertRaised) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AlertRaised) GetAlert() *Alert {
@@ -2012,7 +2142,7 @@ type AlertResolved struct {
 
 func (x *AlertResolved) Reset() {
 	*x = AlertResolved{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2154,7 @@ func (x *AlertResolved) String() string {
 func (*AlertResolved) ProtoMessage() {}
 
 func (x *AlertResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2167,7 @@ func (x *AlertResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertResolved.ProtoReflect.Descriptor instead.
 func (*AlertResolved) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AlertResolved) GetAlert() *Alert {
@@ -2135,7 +2265,16 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x18\n" +
 	"\apackage\x18\x02 \x01(\tR\apackage\x12&\n" +
 	"\x0fat_unix_seconds\x18\x03 \x01(\x03R\ratUnixSeconds\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\x03R\x05count\"Z\n" +
+	"\x05count\x18\x04 \x01(\x03R\x05count\"\x97\x01\n" +
+	"\fPackageEnded\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x1a\n" +
+	"\bpurchase\x18\x02 \x01(\tR\bpurchase\x12&\n" +
+	"\x0fat_unix_seconds\x18\x03 \x01(\x03R\ratUnixSeconds\x12'\n" +
+	"\x02by\x18\x04 \x01(\x0e2\x17.gpuhour.log.v1.EndedByR\x02by\"\x81\x01\n" +
+	"\x12ContractTerminated\x12\x1a\n" +
+	"\bcontract\x18\x01 \x01(\tR\bcontract\x12&\n" +
+	"\x0fat_unix_seconds\x18\x02 \x01(\x03R\ratUnixSeconds\x12'\n" +
+	"\x02by\x18\x03 \x01(\x0e2\x17.gpuhour.log.v1.EndedByR\x02by\"Z\n" +
 	"\x0eCustomerHalted\x12\x1a\n" +
 	"\bcustomer\x18\x01 \x01(\tR\bcustomer\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -2221,7 +2360,7 @@ func file_gpuhour_log_v1_fact_proto_rawDescGZIP() []byte {
 }
 
 var file_gpuhour_log_v1_fact_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(ClockMode)(0),             // 0: gpuhour.log.v1.ClockMode
 	(LeaseState)(0),            // 1: gpuhour.log.v1.LeaseState
@@ -2242,17 +2381,19 @@ var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(*SpotPriceChanged)(nil),   // 16: gpuhour.log.v1.SpotPriceChanged
 	(*MeterRecorded)(nil),      // 17: gpuhour.log.v1.MeterRecorded
 	(*PackagePurchased)(nil),   // 18: gpuhour.log.v1.PackagePurchased
-	(*CustomerHalted)(nil),     // 19: gpuhour.log.v1.CustomerHalted
-	(*CutRequested)(nil),       // 20: gpuhour.log.v1.CutRequested
-	(*Total)(nil),              // 21: gpuhour.log.v1.Total
-	(*CutDone)(nil),            // 22: gpuhour.log.v1.CutDone
-	(*PeriodClosed)(nil),       // 23: gpuhour.log.v1.PeriodClosed
-	(*InvoiceIssued)(nil),      // 24: gpuhour.log.v1.InvoiceIssued
-	(*InvoiceRecovered)(nil),   // 25: gpuhour.log.v1.InvoiceRecovered
-	(*LogRecovered)(nil),       // 26: gpuhour.log.v1.LogRecovered
-	(*Alert)(nil),              // 27: gpuhour.log.v1.Alert
-	(*AlertRaised)(nil),        // 28: gpuhour.log.v1.AlertRaised
-	(*AlertResolved)(nil),      // 29: gpuhour.log.v1.AlertResolved
+	(*PackageEnded)(nil),       // 19: gpuhour.log.v1.PackageEnded
+	(*ContractTerminated)(nil), // 20: gpuhour.log.v1.ContractTerminated
+	(*CustomerHalted)(nil),     // 21: gpuhour.log.v1.CustomerHalted
+	(*CutRequested)(nil),       // 22: gpuhour.log.v1.CutRequested
+	(*Total)(nil),              // 23: gpuhour.log.v1.Total
+	(*CutDone)(nil),            // 24: gpuhour.log.v1.CutDone
+	(*PeriodClosed)(nil),       // 25: gpuhour.log.v1.PeriodClosed
+	(*InvoiceIssued)(nil),      // 26: gpuhour.log.v1.InvoiceIssued
+	(*InvoiceRecovered)(nil),   // 27: gpuhour.log.v1.InvoiceRecovered
+	(*LogRecovered)(nil),       // 28: gpuhour.log.v1.LogRecovered
+	(*Alert)(nil),              // 29: gpuhour.log.v1.Alert
+	(*AlertRaised)(nil),        // 30: gpuhour.log.v1.AlertRaised
+	(*AlertResolved)(nil),      // 31: gpuhour.log.v1.AlertResolved
 }
 var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	0,  // 0: gpuhour.log.v1.ClockDeclared.mode:type_name -> gpuhour.log.v1.ClockMode
@@ -2261,14 +2402,16 @@ var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	7,  // 3: gpuhour.log.v1.LeaseResized.devices:type_name -> gpuhour.log.v1.Share
 	1,  // 4: gpuhour.log.v1.LeaseStateChanged.state:type_name -> gpuhour.log.v1.LeaseState
 	2,  // 5: gpuhour.log.v1.LeaseStopped.by:type_name -> gpuhour.log.v1.EndedBy
-	21, // 6: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
-	27, // 7: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
-	27, // 8: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	2,  // 6: gpuhour.log.v1.PackageEnded.by:type_name -> gpuhour.log.v1.EndedBy
+	2,  // 7: gpuhour.log.v1.ContractTerminated.by:type_name -> gpuhour.log.v1.EndedBy
+	23, // 8: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
+	29, // 9: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
+	29, // 10: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_gpuhour_log_v1_fact_proto_init() }
@@ -2282,7 +2425,7 @@ func file_gpuhour_log_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_fact_proto_rawDesc), len(file_gpuhour_log_v1_fact_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

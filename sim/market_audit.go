@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/big"
-	"slices"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -65,7 +64,7 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
 	cut := w.cuts[c.Cut]
-	if len(w.heard)%3 > 0 || c.N == 0 || !w.still(c.Cut) {
+	if len(w.heard)%3 > 0 || c.N == 0 {
 		return nil
 	}
 	w.figures.count("bills of the market audited as of their cut", 1)
@@ -77,20 +76,10 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 	if err != nil {
 		return err
 	}
-	if err := w.compareMarket(p, slowly(w.upTo(w.known[cut.Block]), s.market, cut.At)); err != nil {
+	if err := w.compareMarket(p, slowly(w.upTo(w.knownAt(c.Cut)), s.market, cut.At)); err != nil {
 		return fmt.Errorf("as of cut %s: %w", c.Cut, err)
 	}
 	return nil
-}
-
-// still tells whether the market was silent while a cut was under way. A cut bills quantities as of its block, and contracts, purchases
-// and readings as of its answer; an amendment behind its request waits for the next one.
-func (w *watcher) still(cut string) bool {
-	block := w.known[w.cuts[cut].Block]
-	return !slices.ContainsFunc(ofTheMarket(w.facts), func(f fact.Fact) bool {
-		_, amends := f.Body.(*fact.ContractAmended)
-		return f.Seq < w.done[cut] && (f.Seq > block || amends && f.Seq > w.asked[cut])
-	})
 }
 
 // slowly gives the slow rater the market's facts.

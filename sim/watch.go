@@ -22,7 +22,6 @@ type watcher struct {
 	at       map[uint64]int64  // T of every tick
 	last     int64             // T of the last tick
 	cuts     map[string]*fact.CutDone
-	asked    map[string]uint64 // position of a cut's request
 	done     map[string]uint64 // position of a cut's answer
 	closings map[string]int
 	number   uint64
@@ -51,7 +50,7 @@ type owed struct {
 func newWatcher(s *story) *watcher {
 	return &watcher{
 		story: s, keys: map[string]fact.Fact{}, known: map[uint64]uint64{}, at: map[uint64]int64{}, cuts: map[string]*fact.CutDone{},
-		asked: map[string]uint64{}, halted: map[string]uint64{}, done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
+		halted: map[string]uint64{}, done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
 		terms: map[uint64]*terms{}, versions: map[string][]version{}, ends: map[string]int64{}, market: map[span.Second]*marketPeriod{},
 	}
 }
@@ -114,8 +113,6 @@ func (w *watcher) take(f fact.Fact) error {
 		w.time.resumed = f.Seq
 	case *fact.CustomerHalted:
 		w.halted[b.Customer] = f.Seq
-	case *fact.CutRequested:
-		w.asked[b.Cut] = f.Seq
 	case *fact.CutDone:
 		if good := w.time.good(); w.story.wall && b.Block > max(good.seq, w.believed) {
 			return fmt.Errorf("it stands at block %d, time is good up to block %d", b.Block, good.seq)
@@ -237,12 +234,12 @@ func (w *watcher) latest(contract string, before uint64) (latest version) {
 }
 
 // edges holds a period against what its seconds show on the wall: all alike, and no neighbour like them but beyond the term, as
-// it was known when the cut was asked for. A correction is of the period that was closed, but where the term was prolonged: then
+// it was known at the cut. A correction is of the period that was closed, but where the term was prolonged: then
 // the period closes anew at its new end, and nothing of it is corrected before.
 func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
-	t := w.latest(c.Contract, w.asked[c.Cut]).terms
+	t := w.latest(c.Contract, w.knownAt(c.Cut)+1).terms
 	if t == nil {
-		return nil, "", fmt.Errorf("no contract %s was known when the cut was asked for", c.Contract)
+		return nil, "", fmt.Errorf("no contract %s was known at the cut", c.Contract)
 	}
 	from, to := int64(c.PeriodStart), int64(c.PeriodEnd)
 	period := t.period(from)
@@ -304,19 +301,22 @@ func minor(text string, t *terms) (*big.Int, error) {
 	return v.Num(), nil
 }
 
+// knownAt is the position of the last fact that counts at a cut: what its block's tick says, whatever the answer says.
+func (w *watcher) knownAt(cut string) uint64 { return w.known[w.cuts[cut].Block] }
+
 // compareAsOf holds all that was billed of a period up to a closing against what was known at its cut.
 func (w *watcher) compareAsOf(c *fact.PeriodClosed, period string) error {
 	cut := w.cuts[c.Cut]
 	t := w.audited[c.Cut]
 	if t == nil {
 		w.figures.Audits++
-		t = observe(w.upTo(w.known[cut.Block]), w.story.terms, nil, int64(cut.At))
+		t = observe(w.upTo(w.knownAt(c.Cut)), w.story.terms, nil, int64(cut.At))
 		w.audited[c.Cut] = t
 	}
 	wanted := func(l line) bool { return l.contract == c.Contract && l.period == period }
 	billed := maps.Clone(w.billed)
 	maps.DeleteFunc(billed, func(l line, _ *owed) bool { return !wanted(l) })
-	if err := compareLines(billed, w.owed(t, w.done[c.Cut], wanted)); err != nil {
+	if err := compareLines(billed, w.owed(t, w.knownAt(c.Cut)+1, wanted)); err != nil {
 		return fmt.Errorf("as of cut %s: %w", c.Cut, err)
 	}
 	return nil

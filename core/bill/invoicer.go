@@ -2,7 +2,6 @@ package bill
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/contract"
@@ -72,13 +71,16 @@ type request struct {
 	seq uint64
 }
 
-// Cut is a finished cut with the positions of its request and of its answer. A carried refusal counts when it was stated
-// before the request, a contract when it was stated before the answer: so a cut that is worked through again after a restart,
-// when more is known, comes to the same end.
+// Cut is a finished cut with the positions of its request and of its answer. All that was stated up to its block counts, and nothing
+// behind it: contracts, readings, purchases and what was carried as well as quantities. So a cut that is worked through again after a
+// restart, when more is known, comes to the same end.
 type Cut struct {
 	fact.CutDone
 	Requested, Done uint64
 }
+
+// known is the position before which facts count at the cut. The answers of old logs do not tell it; their requests do.
+func (c Cut) known() uint64 { return max(c.FactsSeq+1, c.Requested) }
 
 type closing struct {
 	n     int
@@ -181,8 +183,8 @@ func (s *Invoicer) blockOf(cut string) uint64 {
 	return 0
 }
 
-// ContractsAt is the register as it was known at a cut.
-func (s *Invoicer) ContractsAt(cut Cut) *contract.Register { return s.contracts.Before(cut.Done) }
+// ContractsAt is the register as a cut knows it.
+func (s *Invoicer) ContractsAt(cut Cut) *contract.Register { return s.contracts.Before(cut.known()) }
 
 // CutAt is the cut that stands at a block, as Closed names it.
 func (s *Invoicer) CutAt(block uint64) (Cut, bool) {
@@ -271,11 +273,11 @@ func (s *Invoicer) closedUpTo(contractID string, periods *contract.Periods) span
 	return 0
 }
 
-// DueAt lists what a cut has to close or to bill in advance, in order of (end, contract). A contract that was signed after
-// the cut was asked for waits for the next one: the cut may know nothing of it, and would close its past at zero.
+// DueAt lists what a cut has to close or to bill in advance, in order of (end, contract). A contract that was signed behind the
+// cut's block waits for the next one: the cut knows nothing of it, and would close its past at zero.
 func (s *Invoicer) DueAt(cut Cut) []Due {
 	var out []Due
-	contracts := s.contracts.Before(cut.Requested)
+	contracts := s.ContractsAt(cut)
 	for _, v := range contracts.Latest() {
 		out = append(out, s.due(contracts, v.Contract, cut.At)...)
 	}
@@ -338,14 +340,14 @@ func (s *Invoicer) ClosedPeriod(contractID string, periodStart span.Second) span
 // nothing of it is corrected, or the rest would be billed in parts.
 func (s *Invoicer) Prolonged(cut Cut, contractID string, periodStart span.Second) bool {
 	closed := s.ClosedPeriod(contractID, periodStart)
-	now, ok := s.contracts.Before(cut.Requested).Periods(contractID).At(periodStart)
+	now, ok := s.ContractsAt(cut).Periods(contractID).At(periodStart)
 	return ok && !closed.Empty() && now.Span.From == periodStart && closed.To < now.Span.To
 }
 
-// Remains is what of a closed period is still that period, as was known when a cut was asked for. A version that became known since
+// Remains is what of a closed period is still that period, as a cut knows it. A version that became known since
 // may have closed a stub in it: what lies behind is due as a period of its own. It is empty where no period begins there any more.
 func (s *Invoicer) Remains(cut Cut, contractID string, period span.Span) span.Span {
-	return s.contracts.Before(cut.Requested).Periods(contractID).Remains(period)
+	return s.ContractsAt(cut).Periods(contractID).Remains(period)
 }
 
 // Statement is what a period costs by what was known at a cut, be it due or closed before. What of a closed period remains is billed;
@@ -376,14 +378,14 @@ func (s *Invoicer) Amended(cut Cut) []Due {
 	var before uint64
 	for _, c := range s.cuts {
 		if c.Requested < cut.Requested {
-			before = max(before, c.Requested)
+			before = max(before, c.known())
 		}
 	}
 	var out []Due
 	for k, list := range s.closings {
 		period := span.Span{From: k.start, To: list[len(list)-1].end}
 		if slices.ContainsFunc(s.amended, func(a amendment) bool {
-			return a.contract == k.contract && before <= a.seq && a.seq < cut.Requested && a.from < period.To
+			return a.contract == k.contract && before <= a.seq && a.seq < cut.known() && a.from < period.To
 		}) {
 			out = append(out, Due{Contract: k.contract, Period: period})
 		}
@@ -392,77 +394,6 @@ func (s *Invoicer) Amended(cut Cut) []Due {
 		return cmp.Or(cmp.Compare(a.Contract, b.Contract), cmp.Compare(a.Period.From, b.Period.From))
 	})
 	return out
-}
-
-// Block is a reason why a period cannot close. It is shown to the operator with its remedy.
-type Block struct {
-	Contract, Customer string
-	Period             span.Span
-	Reason             string
-}
-
-// Check finds what blocks a close: a halted customer, a broken conservation identity, refused time of the period, refused
-// time of the customer that found no contract, or refusals of the customer's facts. The last three block unless
-// they were carried before the cut was asked for.
-func (s *Invoicer) Check(d Due, cut Cut, totals, uncontracted []meter.Total, refusals []meter.Refusal) *Block {
-	if b := s.CheckCorrection(d, cut, totals); b != nil {
-		return b
-	}
-	if at := s.carried[periodKey{d.Contract, d.Period.From}]; at != 0 && at < cut.Requested {
-		return nil
-	}
-	refused := slices.DeleteFunc(append(slices.Clone(totals), uncontracted...), func(t meter.Total) bool { return t.Key.Standing != meter.Refused })
-	if len(refused) > 0 {
-		t := slices.MinFunc(refused, compareLeases) // the same one in whatever order tables give their totals
-		return d.block("lease %s has %s refused GPU-hours (%s); mend its cause, or state refusal.waived or refusal.carried",
-			t.Lease, GPUHours(t.Quantity), t.Key.Reason)
-	}
-	for _, r := range refusals {
-		if r.Customer == d.Customer && (r.At == 0 || r.At < d.Period.To) {
-			return d.block("fact %s is refused (%s: %s); state what is missing, or refusal.carried", r.ID, r.Reason, r.Detail)
-		}
-	}
-	return nil
-}
-
-func compareLeases(a, b meter.Total) int {
-	return cmp.Or(cmp.Compare(a.Lease, b.Lease), meter.CompareKeys(a.Key, b.Key), cmp.Compare(a.Device, b.Device))
-}
-
-// CheckCorrection finds what blocks even a correction, which bills no refused time: a halted customer, or a broken
-// conservation identity.
-func (s *Invoicer) CheckCorrection(d Due, cut Cut, totals []meter.Total) *Block {
-	if reason, ok := s.halted[d.Customer]; ok {
-		return d.block("the customer is halted: %s", reason)
-	}
-	if b := s.conservation(d, cut, totals); b != "" {
-		return d.block("%s", b)
-	}
-	return nil
-}
-
-func (d Due) block(format string, args ...any) *Block {
-	return &Block{d.Contract, d.Customer, d.Period, fmt.Sprintf(format, args...)}
-}
-
-// conservation holds the ledger against occupancy as the cut knew it: leased = priced + waived + refused, to the
-// milli-second.
-func (s *Invoicer) conservation(d Due, cut Cut, totals []meter.Total) string {
-	var leased, keyed int64
-	for _, t := range s.totals[periodKey{d.Contract, d.Period.From}] {
-		if t.at <= cut.Done { // a cut states what changed since the one before
-			leased = t.leased
-		}
-	}
-	for _, t := range totals {
-		if t.Key.Kind == meter.Leased {
-			keyed += t.Quantity
-		}
-	}
-	if leased != keyed {
-		return fmt.Sprintf("conservation: leases hold %d milli-GPU-seconds, the ledger %d", leased, keyed)
-	}
-	return ""
 }
 
 // Issue is a closing with its invoice, to be published together.

@@ -140,6 +140,34 @@ func TestContractSignedAfterTheCut(t *testing.T) {
 	equal(t, "c2 until -28, c2 until 0", due(l.DueAt(cut)))
 }
 
+// TestWhatIsStatedBehindACutsBlock: of two amendments that are stated while a cut is on its way the one in its block counts, the one
+// behind it waits for the next cut, although the answer comes after both.
+func TestWhatIsStatedBehindACutsBlock(t *testing.T) {
+	l := newLog(t, 0)
+	l.sign("c1", "")
+	l.Tick(march)
+	r := l.DecideCut()
+	l.state(r, &fact.ContractAmended{Contract: "c1", Effective: march - 1, Document: terms("c1", "acme", "", "18.00")})
+	block := l.seq
+	l.state(
+		&fact.ContractAmended{Contract: "c1", Effective: march - 1, Document: terms("c1", "acme", "", "9.00")},
+		&fact.CutDone{Cut: r.Cut, At: march, Block: 90, FactsSeq: block},
+	)
+	price := func(cut Cut) string {
+		v, _ := l.ContractsAt(cut).Governing("c1", march-1)
+		return v.Contract.Rates[0].OnDemand.Amount.RatString()
+	}
+	cut := l.Cuts()[0]
+	equal(t, "18", price(cut))
+	equal(t, "", due(l.Amended(cut))) // nothing was closed before
+	l.close(cut)
+	next, ok := l.cut(march + RetrySeconds)
+	equal(t, true, !ok && next.Cut == "") // nothing is due
+	next, _ = l.cut(april)
+	equal(t, "9", price(next))
+	equal(t, "c1 until 0", due(l.Amended(next)))
+}
+
 // TestRetryOnlyWhenSomethingWasStated: a blocked period asks again an hour later, and only if it may have got better.
 func TestRetryOnlyWhenSomethingWasStated(t *testing.T) {
 	stated := []fact.Body{

@@ -30,12 +30,15 @@ type Total struct {
 
 // CutDone says that the ledger holds everything known at the cut, up to and including Block. Totals are those that changed
 // since the cut before: of a period that is not listed, what an earlier cut stated last still holds, and zero when none did.
+// FactsSeq is the position of the last fact in Block: what was stated behind it is not part of the cut, neither as a quantity
+// nor as a contract's word.
 type CutDone struct {
-	Cut    string      `json:"cut" yaml:"cut"`
-	At     span.Second `json:"at" yaml:"at"`
-	Block  uint64      `json:"block" yaml:"block"`
-	Digest Hash        `json:"digest" yaml:"digest"`
-	Totals []Total     `json:"totals" yaml:"totals"`
+	Cut      string      `json:"cut" yaml:"cut"`
+	At       span.Second `json:"at" yaml:"at"`
+	Block    uint64      `json:"block" yaml:"block"`
+	FactsSeq uint64      `json:"facts_seq,omitempty" yaml:"facts_seq,omitempty"`
+	Digest   Hash        `json:"digest" yaml:"digest"`
+	Totals   []Total     `json:"totals" yaml:"totals"`
 }
 
 // PeriodClosed is closing N of a contract's period at a cut: 0 bills fees in advance, 1 is the close, more are corrections.

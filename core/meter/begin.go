@@ -15,6 +15,7 @@ import (
 // work is one block between Begin and Finish.
 type work struct {
 	block   uint64
+	facts   uint64          // F
 	closing bool            // minutes end with this block
 	late    *usage.Assembly // pieces of minutes that were closed before this block
 	touched []occupancy.Touched
@@ -36,7 +37,7 @@ func (s *State) Begin(b Block) Needs {
 	if b.At < s.at {
 		must.Never("block %d: time goes back from %v to %v", b.Seq, s.at, b.At)
 	}
-	w := &work{block: b.Seq, late: usage.NewAssembly()}
+	w := &work{block: b.Seq, facts: b.FactsSeq, late: usage.NewAssembly()}
 	s.work = w
 	s.takeUsage(b, w)
 	for _, f := range b.Facts {

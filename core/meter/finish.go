@@ -33,7 +33,7 @@ func (s *State) Finish(r Reads) Outcome {
 		s.classifyTask(t, seen, standing, &out)
 	}
 	for _, cut := range w.cuts {
-		out.Cuts = append(out.Cuts, s.AnswerCut(cut.Cut, w.block))
+		out.Cuts = append(out.Cuts, s.AnswerCut(cut.Cut, w.block, w.facts))
 	}
 	out.Refusals = append(w.refusals, out.Refusals...)
 	for i := range out.Refusals {
@@ -208,10 +208,10 @@ func (o *Outcome) addDevice(e DeviceEntry, a DeviceSeconds) {
 	}
 }
 
-// AnswerCut says that a cut stands at the last block. Of the totals it states those that changed since the cut before, so that
+// AnswerCut says that a cut stands at the last block, which holds the facts up to a position. Of the totals it states those that changed since the cut before, so that
 // an answer holds what is moving and stays far below a message's limit however many periods the log has seen.
-func (s *State) AnswerCut(cut string, block uint64) fact.CutDone {
-	done := fact.CutDone{Cut: cut, At: s.at, Block: block}
+func (s *State) AnswerCut(cut string, block, facts uint64) fact.CutDone {
+	done := fact.CutDone{Cut: cut, At: s.at, Block: block, FactsSeq: facts}
 	gone := maps.Clone(s.stated)
 	for _, t := range s.Totals() {
 		k := periodKey{t.Contract, t.PeriodStart}

@@ -187,7 +187,7 @@ func TestRestoreIsNoRestore(t *testing.T) {
 				if answered {
 					break
 				}
-				if diff := gocmp.Diff(c, r.AnswerCut(c.Cut, b.Seq)); diff != "" {
+				if diff := gocmp.Diff(c, r.AnswerCut(c.Cut, b.Seq, b.FactsSeq)); diff != "" {
 					t.Fatalf("block %d (-answered before the restart +after):\n%s", b.Seq, diff)
 				}
 			}

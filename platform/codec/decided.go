@@ -19,7 +19,8 @@ func decidedMessage(b fact.Body) proto.Message {
 		return &logv1.CutRequested{Cut: b.Cut, AtUnixSeconds: int64(b.At)}
 	case *fact.CutDone:
 		return &logv1.CutDone{
-			Cut: b.Cut, AtUnixSeconds: int64(b.At), Block: b.Block, Digest: b.Digest[:], Totals: totalsToWire(b.Totals),
+			Cut: b.Cut, AtUnixSeconds: int64(b.At), Block: b.Block, FactsSeq: b.FactsSeq, Digest: b.Digest[:],
+			Totals: totalsToWire(b.Totals),
 		}
 	case *fact.PeriodClosed:
 		return &logv1.PeriodClosed{
@@ -53,7 +54,8 @@ func decidedBody(m proto.Message) (fact.Body, error) {
 	case *logv1.CutDone:
 		digest, err := hashFromWire("digest", m.GetDigest())
 		return &fact.CutDone{
-			Cut: m.GetCut(), At: span.Second(m.GetAtUnixSeconds()), Block: m.GetBlock(), Digest: digest, Totals: totalsFromWire(m.GetTotals()),
+			Cut: m.GetCut(), At: span.Second(m.GetAtUnixSeconds()), Block: m.GetBlock(), FactsSeq: m.GetFactsSeq(), Digest: digest,
+			Totals: totalsFromWire(m.GetTotals()),
 		}, err
 	case *logv1.PeriodClosed:
 		return &fact.PeriodClosed{

@@ -242,7 +242,7 @@ func (r *Rater) publishMissing(ctx context.Context, facts []fact.Fact) error {
 	}
 	var cuts []fact.CutDone
 	for _, request := range openCuts(facts) {
-		cuts = append(cuts, r.state.AnswerCut(request.Body.Entity(), r.progress.Block))
+		cuts = append(cuts, r.state.AnswerCut(request.Body.Entity(), r.progress.Block, r.progress.FactsSeq))
 	}
 	return r.publish(ctx, cuts)
 }

@@ -1615,8 +1615,10 @@ type CutDone struct {
 	AtUnixSeconds int64                  `protobuf:"varint,2,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
 	Block         uint64                 `protobuf:"varint,3,opt,name=block,proto3" json:"block,omitempty"`
 	// SHA-256, 32 bytes.
-	Digest        []byte   `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	Totals        []*Total `protobuf:"bytes,5,rep,name=totals,proto3" json:"totals,omitempty"`
+	Digest []byte   `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	Totals []*Total `protobuf:"bytes,5,rep,name=totals,proto3" json:"totals,omitempty"`
+	// Position of the last fact in the block: what counts at the cut. 0 in logs older than the field: what was stated before the request.
+	FactsSeq      uint64 `protobuf:"varint,6,opt,name=facts_seq,json=factsSeq,proto3" json:"facts_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1684,6 +1686,13 @@ func (x *CutDone) GetTotals() []*Total {
 		return x.Totals
 	}
 	return nil
+}
+
+func (x *CutDone) GetFactsSeq() uint64 {
+	if x != nil {
+		return x.FactsSeq
+	}
+	return 0
 }
 
 // PeriodClosed is period.closed.v1.
@@ -2286,13 +2295,14 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12\x1a\n" +
 	"\bcustomer\x18\x02 \x01(\tR\bcustomer\x129\n" +
 	"\x19period_start_unix_seconds\x18\x03 \x01(\x03R\x16periodStartUnixSeconds\x127\n" +
-	"\x18leased_milli_gpu_seconds\x18\x04 \x01(\x03R\x15leasedMilliGpuSeconds\"\xa0\x01\n" +
+	"\x18leased_milli_gpu_seconds\x18\x04 \x01(\x03R\x15leasedMilliGpuSeconds\"\xbd\x01\n" +
 	"\aCutDone\x12\x10\n" +
 	"\x03cut\x18\x01 \x01(\tR\x03cut\x12&\n" +
 	"\x0fat_unix_seconds\x18\x02 \x01(\x03R\ratUnixSeconds\x12\x14\n" +
 	"\x05block\x18\x03 \x01(\x04R\x05block\x12\x16\n" +
 	"\x06digest\x18\x04 \x01(\fR\x06digest\x12-\n" +
-	"\x06totals\x18\x05 \x03(\v2\x15.gpuhour.log.v1.TotalR\x06totals\"\xbc\x01\n" +
+	"\x06totals\x18\x05 \x03(\v2\x15.gpuhour.log.v1.TotalR\x06totals\x12\x1b\n" +
+	"\tfacts_seq\x18\x06 \x01(\x04R\bfactsSeq\"\xbc\x01\n" +
 	"\fPeriodClosed\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x129\n" +
 	"\x19period_start_unix_seconds\x18\x02 \x01(\x03R\x16periodStartUnixSeconds\x125\n" +

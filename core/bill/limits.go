@@ -115,10 +115,9 @@ func NewLimit(c *contract.Contract, period span.Span, spent money.Rounded, ahead
 	return d
 }
 
-// ownLimit is the limit on the document of a statement: only where its span is the period, so that no other period decides about it. A period
-// that was closed and that the term has no more has none.
+// ownLimit is the limit on the document of a statement: only where its span is the period, so that no other period decides about it.
 func (s *Statement) ownLimit() *DocumentLimit {
-	if l := s.Contract.Limit; l == nil || l.Per != s.Contract.Billing.Cycle || !s.Contract.Term.Contains(s.Period.From) {
+	if l := s.Contract.Limit; l == nil || l.Per != s.Contract.Billing.Cycle {
 		return nil
 	}
 	return NewLimit(s.Contract, s.Period, s.Charges(), nil)

@@ -37,6 +37,7 @@ type Input struct {
 	Stated *big.Rat  // a reading's own value, else nil
 	Counts *big.Rat  // what of it counts, in Unit
 	Unit   string    // empty for the contract's currency
+	Costs  *big.Rat  // what a reading costs that is priced by itself, else nil
 }
 
 // Explain is Compute with what every item stands on kept in its Inputs. Its lines are the same.

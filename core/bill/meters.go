@@ -39,8 +39,10 @@ type metered struct {
 // meteredPart is the part of a quantity that falls under one version.
 type meteredPart struct {
 	contract.Meter
-	version  uint64
-	quantity *big.Rat
+	version   uint64
+	quantity  *big.Rat
+	readings  []*big.Rat // where each is priced by itself
+	stretches []stretch  // where the level chooses tiers in any part of the period
 }
 
 // meter adds a meter's line. Without a quantity there is one only where a fee is due all the same, by the latest version.
@@ -48,9 +50,15 @@ func (c *pricing) meter(q metered) {
 	if len(q.parts) == 0 {
 		return
 	}
-	exact, steps := new(big.Rat), []string{}
+	exact, steps := c.eachReading(q)
+	levels, tiers := c.byLevel(q)
+	exact.Add(exact, levels)
+	steps = append(steps, tiers...)
 	if q.total.Sign() == 0 {
-		exact, steps = c.charge(q.parts[len(q.parts)-1].Meter, q.total)
+		if due, how := c.charge(q.parts[len(q.parts)-1].Meter, q.total); due.Sign() > 0 {
+			exact.Add(exact, due)
+			steps = append(steps, how...)
+		}
 		if exact.Sign() == 0 {
 			return
 		}
@@ -73,11 +81,12 @@ type chargedPart struct {
 	steps            []string
 }
 
-// alike charges the parts that hold something; those that follow each other with the same words are one.
+// alike charges the parts that hold something and that the period's quantity prices; those that follow each other with the same words are
+// one.
 func (c *pricing) alike(q metered) []chargedPart {
 	var out []chargedPart
 	for _, p := range q.parts {
-		if p.quantity.Sign() == 0 {
+		if p.quantity.Sign() == 0 || p.ByLevel || p.Each != nil {
 			continue
 		}
 		amount, steps := c.charge(p.Meter, q.total)
@@ -158,7 +167,8 @@ func (c *pricing) metered(name string) metered {
 		}
 	}
 	q.states = stateSteps(pieces)
-	for _, p := range pieces {
+	for i := range pieces {
+		p := &pieces[i]
 		q.inputs = append(q.inputs, p.inputs...)
 		quantity := p.sum
 		if p.meter.Aggregate == contract.TimeWeighted {
@@ -168,8 +178,11 @@ func (c *pricing) metered(name string) metered {
 		if n := len(q.parts); n > 0 && q.parts[n-1].version == p.version {
 			q.parts[n-1].quantity.Add(q.parts[n-1].quantity, quantity)
 		} else {
-			q.parts = append(q.parts, meteredPart{p.meter, p.version, quantity})
+			q.parts = append(q.parts, meteredPart{Meter: p.meter, version: p.version, quantity: quantity})
 		}
+		last := &q.parts[len(q.parts)-1]
+		last.readings = append(last.readings, p.readings...)
+		last.stretches = append(last.stretches, p.stretches()...)
 	}
 	return q
 }
@@ -182,6 +195,9 @@ type meteredPiece struct {
 	contract *contract.Contract
 	seconds  int64    // of the unit's time: a month of GB-months
 	sum      *big.Rat // of quantities; of levels x seconds where the meter is time-weighted
+	readings []*big.Rat
+	levelled bool   // the level chooses tiers in some piece
+	held     []held // where it does
 	states   []inState
 	traced   bool
 	inputs   []Input
@@ -209,13 +225,19 @@ func (c *pricing) meteredPieces(name string) []meteredPiece {
 				zone := p.Contract.Zone
 				end = min(end, zone.StartOfDay(zone.DateOf(at).AddDays(1)))
 			}
-			piece := meteredPiece{span: span.Span{From: at, To: end}, version: p.Seq, contract: p.Contract, meter: m, sum: new(big.Rat), traced: c.traced}
+			piece := meteredPiece{
+				span: span.Span{From: at, To: end}, version: p.Seq, contract: p.Contract, meter: m, sum: new(big.Rat), traced: c.traced,
+			}
 			if m.Aggregate == contract.TimeWeighted {
 				piece.seconds = price.UnitSeconds(p.Contract, m.PerTime, at)
 			}
 			out = append(out, piece)
 			at = end
 		}
+	}
+	levelled := slices.ContainsFunc(out, func(p meteredPiece) bool { return p.meter.ByLevel })
+	for i := range out {
+		out[i].levelled = levelled
 	}
 	return out
 }
@@ -254,6 +276,13 @@ func (p *meteredPiece) weigh(x contract.Reading, during contract.Portion) {
 		p.note(step, level)
 	}
 	p.sum.Add(p.sum, counts)
+	if p.levelled {
+		level := new(big.Rat).Set(x.Value)
+		if during.Part != nil {
+			level.Mul(level, during.Part)
+		}
+		p.held = append(p.held, held{during.Span, level})
+	}
 	if p.traced {
 		p.inputs = append(p.inputs, Input{
 			Kind: InputLevel, Name: x.Resource, Span: during.Span, State: strings.TrimPrefix(step, "state "), Stated: x.Value,
@@ -337,10 +366,21 @@ func add(pieces []meteredPiece, x contract.Reading, quantity *big.Rat) {
 			continue
 		}
 		p.sum.Add(p.sum, quantity)
+		if p.meter.Each != nil {
+			p.readings = append(p.readings, quantity)
+		}
 		if p.traced {
-			p.inputs = append(p.inputs, Input{
-				Kind: InputReading, Name: x.Resource, Span: span.Span{From: x.At, To: x.At}, Stated: x.Value, Counts: new(big.Rat).Set(quantity), Unit: p.meter.Unit,
-			})
+			p.inputs = append(p.inputs, p.reading(x, quantity))
 		}
 	}
+}
+
+func (p *meteredPiece) reading(x contract.Reading, quantity *big.Rat) Input {
+	in := Input{
+		Kind: InputReading, Name: x.Resource, Span: span.Span{From: x.At, To: x.At}, Stated: x.Value, Counts: new(big.Rat).Set(quantity), Unit: p.meter.Unit,
+	}
+	if p.meter.Each != nil {
+		in.Costs, _ = readingCosts(p.meter, quantity)
+	}
+	return in
 }

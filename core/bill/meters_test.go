@@ -3,6 +3,7 @@ package bill
 import (
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -182,6 +183,61 @@ func TestWeighingIsSecondBySecond(t *testing.T) {
 			rt.Fatalf("%v: %s, want %s", items(s), got, want)
 		}
 	})
+}
+
+// TestEachReading: F40, and that a reading of nothing is one too. The steps add up to the amount.
+func TestEachReading(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                              "10090 yuan [\"readings 3\" \"by_price 3: 10090 × 0.0299/yuan\"] = 301691/1000",
+		", min: 1.75, max: 12.00":       "10090 yuan [\"readings 3\" \"at_min 1 × 1.75\" \"by_price 1: 80 × 0.0299/yuan\" \"at_max 1 × 12.00\"] = 8071/500",
+		", flat: 2, min: 1.75, max: 12": "10090 yuan [\"readings 3\" \"by_price 2: 90 × 0.0299/yuan + 2 × 2.00\" \"at_max 1 × 12.00\"] = 18691/1000",
+		", flat: 0.701, max: 3.093":     "10090 yuan [\"readings 3\" \"by_price 2: 90 × 0.0299/yuan + 2 × 0.701\" \"at_max 1 × 3.093\"] = 3593/500",
+		", min: 12, max: 12":            "10090 yuan [\"readings 3\" \"at_min 2 × 12.00\" \"at_max 1 × 12.00\"] = 36",
+	} {
+		r := agreed(t, plainRates+"meters: [{name: m, price: 0.0299/yuan, model: each"+words+"}]")
+		for i, q := range []string{"10", "80", "10000"} {
+			read(r, 9+i, "a", march, q)
+		}
+		equal(t, []string{"meter m: " + want}, items(priced(t, r)))
+	}
+	r := agreed(t, plainRates+"meters: [{name: m, price: 0.0299/yuan, model: each, flat: 2}]")
+	read(r, 9, "a", march, "0")
+	equal(t, []string{`meter m: 0 yuan ["readings 1" "by_price 1: 0 × 0.0299/yuan + 1 × 2.00"] = 2`}, items(priced(t, r)))
+}
+
+// TestTiersByLevel: each second has the tiers of its own level, whoever makes it up, and a flat fee is due once.
+func TestTiersByLevel(t *testing.T) {
+	const half, graduated = 31 * 86400 / 2, "model: graduated, tiers: [{upto: 5, price: 10/seat-month, flat: 31}, {price: 4/seat-month, flat: 62}]"
+	for meter, want := range map[string]string{
+		graduated + ", tiers_by: level": `6 seat-month ["peak 8" "tier >0 ≤5: 4.5 × 10.00/seat-month" "flat 31.00" "tier >5: 1.5 × 4.00/seat-month" "flat 62.00"] = 144`,
+		graduated:                       `6 seat-month ["tier >0 ≤5: 5 × 10.00/seat-month" "flat 31.00" "tier >5: 1 × 4.00/seat-month" "flat 62.00"] = 147`,
+		strings.Replace(graduated, "graduated", "volume", 1) + ", tiers_by: level": `6 seat-month ["peak 8" "tier >0 ≤5: 2 × 10.00/seat-month" "flat 31.00" "tier >5: 4 × 4.00/seat-month" "flat 62.00"] = 129`,
+	} {
+		r := agreed(t, plainRates+"meters: [{name: m, "+meter+"}]")
+		read(r, 9, "a", march, "4")
+		read(r, 10, "b", march+half, "4")
+		equal(t, []string{"meter m: " + want}, items(priced(t, r)))
+	}
+}
+
+// TestTiersByLevelOverAnAmendment: one that changes nothing of the meter changes nothing of its line; of one that changes a fee each
+// version charges its own by its part of the quantity.
+func TestTiersByLevelOverAnAmendment(t *testing.T) {
+	meter := func(flat string) string {
+		return plainRates + "meters: [{name: m, tiers_by: level, model: graduated, tiers: [{upto: 5, price: 10/seat-day, flat: 31}, {price: 4/seat-day, flat: " + flat + "}]}]"
+	}
+	for flat, want := range map[string]string{
+		"62": `meter m: 156 seat-day ["peak 7" "tier >0 ≤5: 154 × 10.00/seat-day" "flat 31.00" "tier >5: 2 × 4.00/seat-day" "flat 62.00"] = 1641`,
+		"6": `meter m: 156 seat-day ["peak 7" "tier >0 ≤5: 154 × 10.00/seat-day" "flat 31.00" "tier >5: 2 × 4.00/seat-day" "flat 62.00 × 77 ÷ 156" ` +
+			`"tier >5: 0 × 4.00/seat-day" "flat 6.00 × 79 ÷ 156"] = 62893/39`,
+	} {
+		r := agreed(t, meter("62"), meter(flat)) // amended on the 16th day
+		read(r, 9, "", march, "5")
+		read(r, 10, "", march+86400, "7")
+		read(r, 11, "", march+2*86400, "5")
+		read(r, 12, "", march+30*86400, "4")
+		equal(t, []string{want}, items(priced(t, r)))
+	}
 }
 
 // TestSplitReadings: readings of a sum may be split and stated in any order; packages and tiers count over the whole period.

@@ -21,6 +21,8 @@ type Meter struct {
 	RoundDown  bool     // of the package model: one that is begun is free
 	Free       *big.Rat // of every period, taken off before all else
 	Tiers      *Tiers   // of the graduated and the volume model
+	ByLevel    bool     // of those: the level that stands at a second chooses its tiers; else the quantity of the period does
+	Each       *Each    // of the each model
 	Aggregate  Aggregate
 	Cumulative bool // readings are a counter that begins at 0 and never falls; else each is an addition
 }
@@ -34,10 +36,11 @@ const (
 	PackageModel                   // whole packages: one that is begun is paid, or free
 	GraduatedModel
 	VolumeModel
+	EachModel // every reading by itself
 )
 
 // MeterModelNames lists the models as a contract writes them, in the order of the constants.
-func MeterModelNames() []string { return []string{"unit", "package", "graduated", "volume"} }
+func MeterModelNames() []string { return []string{"unit", "package", "graduated", "volume", "each"} }
 
 // Aggregate is how the readings of a period become a quantity. Max, last and unique look at each resource and add the resources
 // up; they know nothing of what was read before the period. A time-weighted meter reads levels: each holds until the
@@ -59,7 +62,7 @@ func AggregateNames() []string { return []string{"sum", "max", "last", "unique",
 func (a Aggregate) String() string { return nameOf(AggregateNames(), int(a)) }
 
 func meterFields() []string {
-	return []string{"name", "price", "free", "model", "tiers", "flat", "aggregate", "value", "round"}
+	return []string{"name", "price", "free", "model", "tiers", "tiers_by", "flat", "min", "max", "aggregate", "value", "round"}
 }
 
 func roundNames() []string { return []string{"up", "down"} }
@@ -111,6 +114,8 @@ func (r *reader) meter(f section) Meter {
 	free := func(text string) (*big.Rat, error) { return parseMeasure(text, m.Unit) }
 	set(r, f, "free", "write 100 GB", free, func(v *big.Rat) { m.Free = v })
 	r.aggregate(f, &m)
+	r.tiersBy(f, &m)
+	r.each(f, &m)
 	return m
 }
 
@@ -125,7 +130,7 @@ func (r *reader) meterTiers(f section, m *Meter) {
 		r.flat(f, m.Tiers)
 	case stated:
 		r.failf(f.values["tiers"], join(f.field, "tiers"), "write model: graduated, or remove them", "the model has no tiers")
-	case f.values["flat"] != nil:
+	case f.values["flat"] != nil && m.Model != EachModel:
 		r.failf(f.values["flat"], join(f.field, "flat"), "remove it", "the model has no flat fees")
 	}
 	switch absolute := tiered && len(m.Tiers.List) > 0 && m.Tiers.Absolute(); {

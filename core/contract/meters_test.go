@@ -32,6 +32,17 @@ func TestMeters(t *testing.T) {
 		"{name: m, price: 1/user, aggregate: unique}":   {Unit: "user", Price: one, Size: one, Aggregate: contract.Unique},
 		"{name: m, price: 1/token, value: cumulative}":  {Unit: "token", Price: one, Size: one, Cumulative: true},
 		"{name: m, price: 1/IP-hour, free: 10 IP-hour}": {Unit: "IP-hour", PerTime: contract.GPUHour, Price: one, Size: one, Aggregate: contract.TimeWeighted, Free: big.NewRat(10, 1)},
+		"{name: m, price: 3/100 yuan, model: each}":     {Unit: "yuan", Price: big.NewRat(3, 1), Size: big.NewRat(100, 1), Model: contract.EachModel, Each: &contract.Each{}},
+		"{name: m, price: 1/GB-month, model: each, aggregate: sum, value: delta, min: 1, max: 1, flat: 0.5}": {
+			Unit: "GB-month", PerTime: contract.GPUMonth, Price: one, Size: one, Model: contract.EachModel, Each: &contract.Each{Flat: big.NewRat(1, 2), Min: one, Max: one},
+		},
+		"{name: m, model: graduated, tiers: [{price: 1/seat-month}], tiers_by: level}": {
+			Unit: "seat-month", PerTime: contract.GPUMonth, Size: one, Model: contract.GraduatedModel, ByLevel: true, Aggregate: contract.TimeWeighted,
+			Tiers: &contract.Tiers{Graduated: true, List: []contract.Tier{{Above: new(big.Rat), Price: one}}},
+		},
+		"{name: m, model: volume, tiers: [{price: 1/GB}], tiers_by: quantity}": {
+			Unit: "GB", Size: one, Model: contract.VolumeModel, Tiers: &contract.Tiers{List: []contract.Tier{{Above: new(big.Rat), Price: one}}},
+		},
 		"{name: m, model: volume, tiers: [{price: 1/GB}]}": {
 			Unit: "GB", Size: one, Model: contract.VolumeModel, Tiers: &contract.Tiers{List: []contract.Tier{{Above: new(big.Rat), Price: one}}},
 		},
@@ -63,7 +74,7 @@ func TestMeterErrors(t *testing.T) {
 		{"[{name: m, price: 1/GB-month, free: 100 GB}]", `"100 GB" is not in GB-month; write 100 GB-month`},
 		{"[{name: m, price: 1/1000, free: 100 GB}]", "the meter counts without a unit; write 100"},
 		{"[{name: m, price: 1/GB, free: -1 GB}]", `"-1" is negative`},
-		{"[{name: m, price: 1/GB, model: tiered}]", "write one of unit, package, graduated, volume"},
+		{"[{name: m, price: 1/GB, model: tiered}]", "write one of unit, package, graduated, volume, each"},
 		{"[{name: m, price: 1/GB, tiers: [{price: 1%}]}]", "the model has no tiers; write model: graduated"},
 		{"[{name: m, price: 1/GB, flat: always}]", "the model has no flat fees; remove it"},
 		{"[{name: m, price: 1/GB, model: graduated}]", "`tiers:` is missing"},
@@ -74,12 +85,49 @@ func TestMeterErrors(t *testing.T) {
 		{"[{name: m, price: 1/GB, aggregate: average}]", "write one of sum, max, last, unique, time_weighted"},
 		{"[{name: m, price: 1/GB, aggregate: time_weighted}]", "a time-weighted meter needs a unit with time"},
 		{"[{name: m, price: 1/GB, aggregate: max, value: cumulative}]", "only the aggregate sum reads additions or a counter; max reads levels"},
+		{"[{name: m, price: 1/GB, min: 1}]", "meters[0].min: the model unit has no bounds of a reading's amount; write model: each, or remove it"},
+		{"[{name: m, price: 1/GB, model: package, max: 1}]", "meters[0].max: the model package has no bounds of a reading's amount; write model: each, or remove it"},
+		{"[{name: m, price: 1/GB, model: each, min: -1}]", `meters[0].min: "-1" is negative`},
+		{"[{name: m, price: 1/GB, model: each, flat: always}]", "meters[0].flat: "},
+		{"[{name: m, price: 1/GB, model: each, min: 2, max: 1.99}]", "meters[0].max: it is below min, which is 2; write an amount from min on"},
+		{"[{name: m, price: 1/GB, model: each, free: 1 GB}]", "meters[0].free: an allowance is of a whole period, and each reading is priced by itself; remove it"},
+		{"[{name: m, price: 1/GB, model: each, tiers: [{price: 1%}]}]", "the model has no tiers"},
+		{"[{name: m, price: 1/GB, model: each, round: up}]", "only packages are rounded, not the model each"},
+		{"[{name: m, price: 1/GB, model: each, aggregate: max}]", "meters[0].aggregate: only readings that are additions can be priced each, and the aggregate is max; write aggregate: sum"},
+		{"[{name: m, price: 1/GB-month, model: each}]", "meters[0].aggregate: only readings that are additions can be priced each, and the aggregate is time_weighted; write aggregate: sum"},
+		{"[{name: m, price: 1/GB, model: each, value: cumulative}]", "meters[0].value: only readings that are additions can be priced each, and a counter's are none; write value: delta"},
+		{"[{name: m, model: each}]", "`price:` is missing"},
+		{"[{name: m, price: 1/GB-month, tiers_by: level}]", "meters[0].tiers_by: the model unit has no tiers; write model: graduated, or remove it"},
+		{"[{name: m, model: volume, tiers: [{price: 1/GB}], tiers_by: level}]", "meters[0].tiers_by: only a time-weighted meter has a level at each second, and the aggregate is sum"},
+		{"[{name: m, model: volume, tiers: [{price: 1/GB-month}], tiers_by: level, aggregate: max}]", "and the aggregate is max; write tiers_by: quantity, or prices per unit and time"},
+		{"[{name: m, model: volume, tiers: [{price: 1/GB-month}], tiers_by: level, free: 1 GB-month}]", "meters[0].free: an allowance is a part of the period's quantity"},
+		{"[{name: m, model: volume, tiers: [{price: 1/GB-month}], tiers_by: size}]", "write one of quantity, level"},
 		{"[{name: m, price: 1/GB, value: gauge}]", "write one of delta, cumulative"},
 	} {
 		_, err := contract.Parse("c1.yaml", []byte(metering("meters: "+c.meters)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s:\n%v\nwant\n%s", c.meters, err, c.want)
 		}
+	}
+}
+
+// TestMetersInOtherWords: what is stated of readings one by one, and of what chooses tiers, is a provision like any other.
+func TestMetersInOtherWords(t *testing.T) {
+	was, err := contract.Parse("c1", []byte(metering("meters: [{name: a, price: 1/GB, model: each, min: 1, max: 9}, {name: b, model: volume, tiers: [{price: 1/GB-month}]}]")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := contract.Parse("c1", []byte(metering("meters: [{name: a, price: 1/GB, model: each, flat: 0.5, max: 8}, {name: b, model: volume, tiers: [{price: 1/GB-month}], tiers_by: level}]")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]contract.Change{
+		{"meters", "a", "min", "1.00", ""}, {"meters", "a", "max", "9.00", "8.00"}, {"meters", "a", "flat", "", "0.50"}, {"meters", "b", "tiers_by", "quantity", "level"},
+	}, contract.Compare(was, is)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if why := contract.Unamendable(was, is); why != "" {
+		t.Errorf("an amendment must not change %s", why)
 	}
 }
 

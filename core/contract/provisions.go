@@ -272,6 +272,10 @@ func (p *provisions) meters() {
 			p.tiers("tiers", m.Tiers, func(price *big.Rat) string { return m.PriceText(price, c.Currency) })
 			p.may("tiers flat", choice(flatNames(), m.Tiers.FlatAlways), path+".flat")
 		}
+		if m.Tiers != nil && m.Aggregate == TimeWeighted {
+			p.may("tiers_by", choice(tiersByNames(), m.ByLevel), path+".tiers_by")
+		}
+		p.each(m.Each)
 		p.may("aggregate", m.Aggregate.String(), path+".aggregate")
 		if m.Aggregate == Sum {
 			p.may("value", choice(valueNames(), m.Cumulative), path+".value")

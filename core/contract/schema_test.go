@@ -95,7 +95,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		}
 	}
 	meter := schema.Properties["meters"].Items.Properties
-	for name, want := range map[string][]string{"model": MeterModelNames(), "aggregate": AggregateNames(), "value": valueNames(), "round": roundNames()} {
+	for name, want := range map[string][]string{"model": MeterModelNames(), "aggregate": AggregateNames(), "value": valueNames(), "round": roundNames(), "tiers_by": tiersByNames()} {
 		if diff := cmp.Diff(want, meter[name].Enum); diff != "" {
 			t.Errorf("%s (-reader +schema)\n%s", name, diff)
 		}

@@ -56,6 +56,7 @@ type ReportInput struct {
 	Stated string         `json:"stated,omitempty"`
 	Counts string         `json:"counts"`
 	Unit   string         `json:"unit,omitempty"`
+	Costs  string         `json:"costs,omitempty"` // of a reading that is priced by itself
 }
 
 // ReportUnrelieved says why time had no idle relief.
@@ -96,6 +97,9 @@ func (x *Explanation) Report() *Report {
 		}
 		if in.Stated != nil {
 			out.Stated = in.Stated.RatString()
+		}
+		if in.Costs != nil {
+			out.Costs = in.Costs.RatString()
 		}
 		r.Inputs = append(r.Inputs, out)
 	}

@@ -38,6 +38,11 @@ func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
 		delete(parts, "bundles")
 		parts["rates"] = w.rates(chooser(t))
 	}
+	if w.meters != nil {
+		delete(parts, "bundles")
+		delete(parts, "states")
+		parts["meters"] = w.meters(chooser(t))
+	}
 	text := join(parts)
 	date := regexp.MustCompile(`\d{4}-\d{2}-\d{2}`)
 	begins, err := time.Parse(time.DateOnly, date.FindString(text))
@@ -124,6 +129,9 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 			delete(parts, "commitment")
 		}
 	}
+	if choose(2) == 0 {
+		parts["meters"] = reworded(choose, parts["meters"])
+	}
 	text := join(parts)
 	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"month: 30d", "month: actual"}} {
 		if choose(2) == 0 {
@@ -135,6 +143,21 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 		return "", nil
 	}
 	return text, c
+}
+
+// reworded prices meters by other words; what their readings mean stays.
+func reworded(choose random.Chooser, meters string) string {
+	for _, change := range [][2]string{
+		{"35.00", "40.00"}, {"4.5", "3"}, {"125%", "75%"}, {"88%", "100%"}, {"1000,", "100,"}, {"graduated", "volume"}, {"level", "quantity"}, {"always", "used"},
+	} {
+		switch choose(4) {
+		case 0:
+			meters = strings.ReplaceAll(meters, change[0], change[1])
+		case 1:
+			meters = strings.ReplaceAll(meters, change[1], change[0])
+		}
+	}
+	return meters
 }
 
 // restate lets other parts bill in the states, or forgets them.

@@ -123,9 +123,15 @@ func checkItem(t reporter, name string, x *explain.Explanation) {
 	if x.Line.Item != bill.ItemMeter || x.Document.Kind != bill.KindInvoice {
 		return
 	}
-	sum := new(big.Rat)
+	sum, costs, each := new(big.Rat), new(big.Rat), len(x.Item.Inputs) > 0
 	for _, in := range x.Item.Inputs {
 		sum.Add(sum, in.Counts)
+		if each = each && in.Costs != nil; each {
+			costs.Add(costs, in.Costs)
+		}
+	}
+	if each && costs.Cmp(x.Exact) != 0 {
+		t.Errorf("%s: the readings of line %s cost %s of %s", name, x.Name, costs.RatString(), x.Exact.RatString())
 	}
 	if sum.Cmp(x.Item.Quantity) != 0 {
 		t.Errorf("%s: the readings of line %s count %s of %s", name, x.Name, sum.RatString(), x.Item.Quantity.RatString())

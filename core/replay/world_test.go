@@ -45,6 +45,7 @@ type shape struct {
 	unplaced  bool                          // no lease has a device
 	fit       func(*contract.Contract) bool // what contracts may say; one that does not fit is made plain
 	rates     func(random.Chooser) string   // draws rates and what goes with them, in place of any
+	meters    func(random.Chooser) string   // draws meters and the states that weigh them, in place of any
 }
 
 type deal struct {

@@ -190,43 +190,42 @@ func (r *rater) meters() {
 			continue
 		}
 		exact := new(big.Rat)
-		if q.total.Sign() == 0 {
-			m, _ := q.last.Meter(name)
-			if exact = charge(m, q.total); exact.Sign() == 0 {
-				continue
-			}
+		if m, _ := q.last.Meter(name); q.total.Sign() == 0 {
+			exact = charge(m, q.total)
 		}
 		for v, part := range q.parts {
-			if part.Sign() > 0 {
-				m, _ := v.Meter(name)
+			switch m, _ := v.Meter(name); {
+			case m.Model == contract.EachModel:
+				exact.Add(exact, eachOf(m, q.readings[v]))
+			case part.Sign() == 0:
+			case m.ByLevel:
+				exact.Add(exact, r.byLevel(m, v, new(big.Rat).Quo(part, q.total)))
+			default:
 				exact.Add(exact, times(charge(m, q.total), new(big.Rat).Quo(part, q.total)))
 			}
 		}
-		r.add(Key{Item: "meter", Name: name}, q.total, exact)
+		if q.total.Sign() > 0 || exact.Sign() > 0 {
+			r.add(Key{Item: "meter", Name: name}, q.total, exact)
+		}
 	}
 }
 
 // metered is what a meter adds up to in the period, and by version.
 type metered struct {
-	total *big.Rat
-	parts map[*version]*big.Rat
-	last  *version // in the period that has the meter
+	total    *big.Rat
+	parts    map[*version]*big.Rat
+	readings map[*version][]*big.Rat // one by one, of additions and counters
+	last     *version                // in the period that has the meter
 }
 
 func (r *rater) metered(name string) metered {
-	q := metered{new(big.Rat), map[*version]*big.Rat{}, nil}
+	q := metered{new(big.Rat), map[*version]*big.Rat{}, map[*version][]*big.Rat{}, nil}
 	add := func(v *version, value *big.Rat) {
 		if q.parts[v] == nil {
 			q.parts[v] = new(big.Rat)
 		}
 		q.parts[v].Add(q.parts[v], value)
 		q.total.Add(q.total, value)
-	}
-	resources := map[string][]reading{}
-	for _, x := range r.readings {
-		if x.Contract == r.id && x.Meter == name {
-			resources[x.Resource] = append(resources[x.Resource], x)
-		}
 	}
 	var m contract.Meter
 	pieces := r.pieces(r.id, r.known)
@@ -235,10 +234,13 @@ func (r *rater) metered(name string) metered {
 			m, q.last = found, p.version
 		}
 	}
-	for _, list := range resources {
+	for _, list := range r.resources(name) {
 		switch m.Aggregate {
 		case contract.Sum:
-			r.summed(m, list, add)
+			r.summed(m, list, func(v *version, value *big.Rat) {
+				add(v, value)
+				q.readings[v] = append(q.readings[v], value)
+			})
 		case contract.TimeWeighted:
 			r.weighted(m, pieces, list, add)
 		case contract.Max, contract.Last, contract.Unique:
@@ -246,6 +248,17 @@ func (r *rater) metered(name string) metered {
 		}
 	}
 	return q
+}
+
+// resources are the readings of a meter by resource.
+func (r *rater) resources(name string) map[string][]reading {
+	out := map[string][]reading{}
+	for _, x := range r.readings {
+		if x.Contract == r.id && x.Meter == name {
+			out[x.Resource] = append(out[x.Resource], x)
+		}
+	}
+	return out
 }
 
 // summed adds readings up, or what a counter that begins at 0 has grown by.
@@ -318,14 +331,7 @@ type weight struct {
 // weights asks of every second in which state the lease is; outside its life the whole level counts.
 func (r *rater) weights(v *version, meter, resource string, in span.Span) []weight {
 	whole := big.NewRat(1, 1)
-	var l *lease
-	if v.States != nil && v.States.Meters[meter] != nil {
-		for _, x := range r.leases {
-			if x.id == resource && x.Customer == v.Customer {
-				l = x
-			}
-		}
-	}
+	l := r.weighing(v, meter, resource)
 	if l == nil || in.Empty() {
 		return []weight{{max(0, in.Seconds()), whole}}
 	}
@@ -338,6 +344,18 @@ func (r *rater) weights(v *version, meter, resource string, in span.Span) []weig
 		out = append(out, weight{seconds[state], part})
 	}
 	return out
+}
+
+// weighing is the lease by whose states a version weighs a meter's levels of a resource, if there is one.
+func (r *rater) weighing(v *version, meter, resource string) (l *lease) {
+	if v.States != nil && v.States.Meters[meter] != nil {
+		for _, x := range r.leases {
+			if x.id == resource && x.Customer == v.Customer {
+				l = x
+			}
+		}
+	}
+	return l
 }
 
 func (l *lease) stateAt(at span.Second) (state fact.LeaseState) {
@@ -367,6 +385,8 @@ func charge(m contract.Meter, quantity *big.Rat) *big.Rat {
 			whole.Add(whole, new(big.Int).Sub(due.Denom(), big.NewInt(1)))
 		}
 		return times(m.Price, new(big.Rat).SetInt(whole.Quo(whole, due.Denom())))
+	case contract.EachModel: // a reading has a price, and a quantity of the period none
+		return new(big.Rat)
 	case contract.GraduatedModel, contract.VolumeModel:
 	}
 	sum := new(big.Rat)

@@ -236,8 +236,9 @@ func (w *writer) meter() *node {
 	w.meters[name] = unit
 	timed := unit == "GB-month" || unit == "TB-hour"
 	out := fields().put("name", name)
-	switch model := w.one("unit", "package", "graduated", "volume"); model {
-	case "unit", "package":
+	model := w.one("unit", "package", "graduated", "volume", "each")
+	tiered := model == "graduated" || model == "volume"
+	if !tiered {
 		if unit == "" {
 			per = "1000"
 		} else if w.oneIn(3) {
@@ -247,28 +248,61 @@ func (w *writer) meter() *node {
 		if model == "package" && w.oneIn(2) {
 			out.put("round", w.one("up", "down"))
 		}
-	default:
+	} else {
 		out.put("model", model)
 		if w.tiers(out, func() string { return w.amount() + "/" + per }) {
 			out.put("price", w.amount()+"/"+per)
 		}
 	}
-	if w.oneIn(2) {
+	if model == "each" {
+		return w.each(out, timed)
+	}
+	byLevel := tiered && timed && w.oneIn(2)
+	if !byLevel && w.oneIn(2) {
 		out.put("free", strings.TrimSpace(w.amount()+" "+unit))
 	}
 	aggregate, choices := "sum", []string{"sum", "max", "last", "unique"}
 	if timed {
 		aggregate, choices = "time_weighted", append(choices, "time_weighted")
 	}
-	if w.oneIn(2) {
+	switch {
+	case byLevel:
+		out.put("tiers_by", "level")
+		if w.oneIn(2) {
+			out.put("aggregate", aggregate)
+		}
+	case w.oneIn(2):
 		aggregate = w.one(choices...)
 		out.put("aggregate", aggregate)
+	}
+	if tiered && !byLevel && w.oneIn(3) {
+		out.put("tiers_by", "quantity")
 	}
 	if aggregate == "sum" && w.oneIn(2) {
 		out.put("value", w.one("delta", "cumulative"))
 	}
 	if aggregate == "time_weighted" {
 		w.levels = append(w.levels, name)
+	}
+	return out
+}
+
+// each prices every reading by itself. Its bounds are far enough apart for readings on either side of them and between.
+func (w *writer) each(out *node, timed bool) *node {
+	if w.oneIn(2) {
+		out.put("flat", w.amount())
+	}
+	if w.oneIn(2) {
+		out.put("min", w.one("0", "1.75", "35.00"))
+	}
+	if w.oneIn(2) {
+		out.put("max", w.one("35.00", "1e3", "15120.00"))
+	}
+	if timed || w.oneIn(3) {
+		out.put("aggregate", "sum")
+	}
+	if w.oneIn(3) {
+		out.put("value", "delta")
 	}
 	return out
 }

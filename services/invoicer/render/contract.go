@@ -177,6 +177,9 @@ func (s *sheet) tiers(t *Table, clause, of, field, unit string) {
 	if s.said[said{clause, of, field + " by"}].Text == "gpus" {
 		text = s.say("by GPUs held at once, %s: %s", s.text(clause, of, field), strings.Join(parts, "; "))
 	}
+	if s.said[said{clause, of, field + "_by"}].Text == "level" {
+		text = s.say("by the level at each second, %s: %s", s.text(clause, of, field), strings.Join(parts, "; "))
+	}
 	if s.said[said{clause, of, field + " flat"}].Text == "always" {
 		text += "; " + s.say("the first flat fee is always due")
 	}

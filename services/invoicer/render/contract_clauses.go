@@ -115,6 +115,9 @@ func (s *sheet) meters() {
 				}
 				s.tiers(&t, "meters", m.Name, "tiers", clean(unit))
 			}
+			if m.Each != nil {
+				t.note(s.say("each"), s.each(get))
+			}
 		}
 		s.WriteString(t.String())
 	}
@@ -125,6 +128,17 @@ func (s *sheet) meters() {
 			s.paragraph(plain, s.say("%s of %s: %s off %s", s.text("bundles", of, "at_least"), clean(b.With), money.PercentText(b.Off), clean(b.On)), room(s.Width))
 		}
 	}
+}
+
+// each says what a reading costs that is priced by itself.
+func (s *sheet) each(get func(field string) string) string {
+	text := s.say("every reading by itself")
+	for _, x := range []struct{ field, words string }{{"flat", ", plus %s"}, {"min", ", at least %s"}, {"max", ", at most %s"}} {
+		if amount := get(x.field); amount != "" {
+			text += s.say(x.words, amount)
+		}
+	}
+	return text
 }
 
 func (s *sheet) charges() {

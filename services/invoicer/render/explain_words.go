@@ -263,6 +263,25 @@ func (e *explained) itemSentence(name, text string) string {
 	case "charges":
 		return e.say("The other lines of the period come to %s; what is missing is this line.", e.figures(text))
 	default:
+		return e.meterSentence(name, text)
+	}
+}
+
+// meterSentence says one step of readings that are priced by themselves, or of levels that choose tiers.
+func (e *explained) meterSentence(name, text string) string {
+	switch name {
+	case "readings":
+		return e.say("Readings that are priced, each by itself: %s.", group(text))
+	case "at_min":
+		return e.say("At the minimum of a reading: %s.", e.figures(text))
+	case "by_price": // 2: 90 × 0.0299/yuan + 2 × 2.00
+		count, sum, _ := strings.Cut(text, ": ")
+		return e.say("By their quantity, %s of them: %s.", group(count), e.figures(sum))
+	case "at_max":
+		return e.say("At the maximum of a reading: %s.", e.figures(text))
+	case "peak":
+		return e.say("Each second is priced by the level of all resources together, of which %s was the highest.", group(text))
+	default:
 		return e.phrase(name) + " " + e.figures(text)
 	}
 }
@@ -276,6 +295,10 @@ func (e *explained) inputs(list []bill.Input) {
 		{Head: e.say("Stated"), Align: Right},
 		{Head: e.say("Counts"), Align: Right},
 	}}
+	each := slices.ContainsFunc(list, func(in bill.Input) bool { return in.Costs != nil })
+	if each {
+		t.Columns = append(t.Columns, Column{Head: e.say("Amount (%s)", clean(e.x.Document.Currency)), Align: Right})
+	}
 	most := e.most(shownInputs, len(list))
 	for _, in := range list[:most] {
 		from, to, stated := "", "", ""
@@ -288,10 +311,22 @@ func (e *explained) inputs(list []bill.Input) {
 		if in.Stated != nil {
 			stated = group(money.DecimalText(in.Stated, 0, 12))
 		}
-		t.row(false, e.inputName(in), from, to, stated, e.counts(in))
+		cells := []string{e.inputName(in), from, to, stated, e.counts(in)}
+		if each {
+			cells = append(cells, e.costs(in))
+		}
+		t.row(false, cells...)
 	}
 	e.p.WriteString(t.String())
 	e.more(len(list) - most)
+}
+
+// costs is what a reading costs that is priced by itself.
+func (e *explained) costs(in bill.Input) string {
+	if in.Costs == nil {
+		return ""
+	}
+	return group(money.DecimalText(in.Costs, e.x.Contract.Currency.Digits(), 12))
 }
 
 func (e *explained) counts(in bill.Input) string {

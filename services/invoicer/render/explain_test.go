@@ -57,6 +57,8 @@ func TestExplanations(t *testing.T) {
 		"explain-minimum":   {"start-minimum-by-who-ended-it.yaml", []string{"CASE-000001/1"}},
 		"explain-states":    {"states-suspended-at-30-percent.yaml", []string{"CASE-000001/1"}},
 		"explain-levels":    {"states-stopped-disk-at-200-percent.yaml", []string{"CASE-000001/2"}},
+		"explain-once":      {"b42-setup-fee-and-thirty-seconds.yaml", []string{"CASE-000001/2"}},
+		"explain-fee-month": {"fixed-months-over-a-february.yaml", []string{"CASE-000002/1", "CASE-000002/2", "CASE-000002/3"}},
 		"explain-refused":   {"overlap-refuses-its-share-of-the-minimum.yaml", []string{"CASE-000002/1", "CASE-000002/u1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,13 +82,8 @@ func (a *author) renegotiate(c *contract.Contract, deal random.Deal) {
 	}
 }
 
-// turns tells whether a contract cannot follow another: a SKU becomes a slice of another one, or a fee per month a price on time.
-func turns(was, is *contract.Contract) bool {
-	return contract.Unamendable(was, is) != "" || slices.ContainsFunc(is.Addons, func(x contract.Addon) bool {
-		before, known := was.Addon(x.Name)
-		return known && (before.Monthly == nil) != (x.Monthly == nil)
-	})
-}
+// turns tells whether a contract cannot follow another: a SKU becomes a slice of another one, or a fee has another unit.
+func turns(was, is *contract.Contract) bool { return contract.Unamendable(was, is) != "" }
 
 // deal states something of the market under a name of its own.
 func (a *author) deal(what string, at int64, body fact.Body) {

@@ -35,7 +35,7 @@ meters:
   - {name: storage-ssd, price: 0.35/GB-month}
   - {name: training-steps, price: 2.00/1000, model: package}
 bundles: [{with: storage-ssd, at_least: 50 TB-month, on: h100-80g, off: 5%}]
-addons: [{name: support-gold, price: 3000.00/month, prorate: true}, {name: ai-enterprise, price: 3.20/gpu-hour}]
+addons: [{name: support-gold, price: 3000.00/month, prorate: true}, {name: ai-enterprise, price: 3.20/gpu-hour}, {name: review, price: 910.00/quarter, prorate: true}, {name: setup, price: 500.00/once, pay: advance}]
 commitment: {spend: 500000.00/month, shortfall: bill}
 `
 
@@ -52,8 +52,9 @@ func contractFiles(t *testing.T) {
 		"july.yaml": strings.NewReplacer("35.00", "33.00", "3000.00", "2500.00", "    dedicated: 125%\n", "", "90%", "85%", "22:00-08:00", "21:00-08:00",
 			", {name: ai-enterprise, price: 3.20/gpu-hour}", "", "free: 100 GB, ", "", "  - {sku: a100}\n", "  - {sku: a100}\n  - {sku: b200, on_demand: 60.00/gpu-hour}\n",
 			"minimum: 60s", "minimum: 60s, bill_by: observed").Replace(wholeContract),
-		"weekly.yaml": strings.NewReplacer("Asia/Shanghai", "UTC", "cycle: monthly, anchor: 1", "cycle: weekly, anchor: 3").Replace(contractText),
-		"other.yaml":  strings.Replace(wholeContract, "currency: CNY", "currency: USD", 1),
+		"weekly.yaml":   strings.NewReplacer("Asia/Shanghai", "UTC", "cycle: monthly, anchor: 1", "cycle: weekly, anchor: 3").Replace(contractText),
+		"quarters.yaml": strings.NewReplacer("3000.00/month", "9000.00/quarter", "cycle: monthly", "fee_month: 30d, cycle: monthly").Replace(wholeContract),
+		"other.yaml":    strings.Replace(wholeContract, "currency: CNY", "currency: USD", 1),
 	})
 }
 
@@ -86,7 +87,8 @@ func TestContractDiff(t *testing.T) {
 	calls(t, "contract-diff.golden", []string{"contract", "diff", "acme.yaml", "written.yaml"}, []string{"contract", "diff", "whole.yaml", "july.yaml"},
 		[]string{"contract", "diff", "whole.yaml", "july.yaml", "--lang", "zh"}, []string{"contract", "diff", "whole.yaml", "other.yaml"},
 		[]string{"contract", "diff", "acme.yaml", "weekly.yaml"}, []string{"contract", "diff", "acme.yaml", "weekly.yaml", "--lang", "zh"},
-		[]string{"contract", "diff", "acme.yaml", "none.yaml"}, []string{"contract", "diff", "bad.yaml", "acme.yaml"}, []string{"contract", "diff", "-", "-"})
+		[]string{"contract", "diff", "acme.yaml", "none.yaml"}, []string{"contract", "diff", "whole.yaml", "quarters.yaml"},
+		[]string{"contract", "diff", "whole.yaml", "quarters.yaml", "--lang", "zh"}, []string{"contract", "diff", "bad.yaml", "acme.yaml"}, []string{"contract", "diff", "-", "-"})
 	if got := call(t, contractText, "contract", "diff", "acme.yaml", "-"); got.code != 0 || got.out != "The two contracts say the same.\n" {
 		t.Errorf("standard input: %v", got)
 	}

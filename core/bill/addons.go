@@ -8,12 +8,13 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/price"
+	"github.com/gpuhour/gpuhour/core/span"
 )
 
 // ItemAddon is a fee or a price beside the GPU time.
 const ItemAddon ItemKind = "addon"
 
-// addons charges fees per month and prices on all leased time (design page 3b, Add-ons).
+// addons charges fees and prices on all leased time (design page 3b, Add-ons).
 func (c *pricing) addons() error {
 	for _, name := range c.addonNames() {
 		c.addonFee(name)
@@ -28,28 +29,48 @@ func (c *pricing) addonNames() []string {
 	return named(c, func(v *contract.Contract) []contract.Addon { return v.Addons }, func(a contract.Addon) string { return a.Name })
 }
 
-// addonFee is an add-on's fee per month: by local days, or whole at the price of the last version in the period that has it.
+// addonFee is an add-on's fee: by local days, whole at the price of the last version in the period that has it, or once.
 func (c *pricing) addonFee(name string) {
-	var whole *big.Rat
-	exact, months, steps, inputs := c.monthly("price", c.feeTime(), func(v *contract.Contract) *big.Rat {
+	var last, whole *contract.Fee
+	exact, units, steps, inputs := c.byDays("price", c.feeTime(), func(v *contract.Contract) *contract.Fee {
 		a, ok := v.Addon(name)
 		switch {
-		case !ok || a.Monthly == nil || c.ahead && !a.Advance:
+		case !ok || a.Fee == nil || a.Fee.Unit == contract.Once || c.ahead && !a.Advance:
 			return nil
 		case a.Prorate:
-			return a.Monthly
+			last = a.Fee
+			return a.Fee
 		default:
-			whole = a.Monthly
+			last, whole = a.Fee, a.Fee
 			return nil
 		}
 	})
 	if whole != nil {
-		exact.Add(exact, whole)
-		months.Add(months, big.NewRat(1, 1))
-		steps = append(steps, "price "+contract.MonthlyText(whole, c.Contract.Currency))
+		exact.Add(exact, whole.Amount)
+		units.Add(units, big.NewRat(1, 1))
+		steps = append(steps, "price "+whole.Text(c.Contract.Currency))
 	}
-	if months.Sign() > 0 {
-		c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: months, Unit: "month", Steps: steps, Inputs: inputs}, exact)
+	if units.Sign() > 0 {
+		c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: units, Unit: last.Unit.String(), Steps: steps, Inputs: inputs}, exact)
+	}
+	c.addonOnce(name)
+}
+
+// addonOnce is a fee that is due once: in the period that holds the first instant at which the contract states it, at the price stated then. What is
+// agreed for later changes nothing about it, be it another price or that there is no such add-on any more.
+func (c *pricing) addonOnce(name string) {
+	for _, p := range c.contracts.Pieces(c.Contract.ID, span.Span{To: span.Open}) {
+		a, ok := p.Contract.Addon(name)
+		if !ok || a.Fee == nil || a.Fee.Unit != contract.Once {
+			continue
+		}
+		if c.Period.Contains(p.Span.From) && (a.Advance || !c.ahead) {
+			one := big.NewRat(1, 1)
+			inputs := c.input(nil, Input{Kind: InputOnce, Span: span.Span{From: p.Span.From, To: p.Span.From}, Counts: one})
+			steps := []string{"price " + a.Fee.Text(c.Contract.Currency)}
+			c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: one, Steps: steps, Inputs: inputs}, new(big.Rat).Set(a.Fee.Amount))
+		}
+		return
 	}
 }
 
@@ -69,7 +90,7 @@ func (c *pricing) addonTime(name string) error {
 			return fmt.Errorf("price add-on %s: contract version %d is not known", name, t.Key.Version)
 		}
 		a, ok := v.Contract.Addon(name)
-		if !ok || a.Monthly != nil {
+		if !ok || a.Fee != nil {
 			continue
 		}
 		quantity := big.NewInt(t.Quantity)

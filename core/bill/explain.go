@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/price"
@@ -20,6 +19,7 @@ const (
 	InputReading  InputKind = "reading"  // of a meter, at an instant
 	InputLevel    InputKind = "level"    // of a meter that counts levels by time, while it holds: it counts level x its part of the unit's time
 	InputDays     InputKind = "days"     // local days that are charged
+	InputOnce     InputKind = "once"     // the instant from which on a fee is stated that is due once
 	InputPurchase InputKind = "purchase" // of packages; the span is how long they run
 	InputCapacity InputKind = "capacity" // of a forward
 	InputTaken    InputKind = "taken"    // of that capacity
@@ -54,21 +54,11 @@ func (c *pricing) input(list []Input, in Input) []Input {
 }
 
 // inputDays keeps local days.
-func (c *pricing) inputDays(list []Input, spans []span.Span) []Input {
+func (c *pricing) inputDays(list []Input, spans []chargedDays) []Input {
 	for _, s := range spans {
-		days := calendar.DaysBetween(c.Contract.Zone.DateOf(s.From), c.Contract.Zone.DateOf(s.To-1).AddDays(1))
-		list = c.input(list, Input{Kind: InputDays, Span: s, Counts: big.NewRat(int64(days), 1), Unit: "day"})
+		list = c.input(list, Input{Kind: InputDays, Span: s.Span, Counts: big.NewRat(int64(s.days), 1), Unit: "day"})
 	}
 	return list
-}
-
-// joined appends a span, which goes on the last where it begins at its end.
-func joined(list []span.Span, s span.Span) []span.Span {
-	if last := &list[len(list)-1]; last.To == s.From {
-		last.To = s.To
-		return list
-	}
-	return append(list, s)
 }
 
 // addTime keeps GPU time, one input for each line.

@@ -62,10 +62,11 @@ type feeDays struct {
 	fee      contract.Reservation
 	days     int
 	unitDays int // of the price's unit
-	spans    []span.Span
+	spans    []chargedDays
 }
 
-// reservationFees charges each reservation by local days: price x local days / days of the unit (page 3b, Advance fees and Units).
+// reservationFees charges each reservation by local days: price x local days / days of the unit (page 3b, Advance fees and Units). In months of a fixed
+// length a date can count for none or several, and the days are the month's.
 //
 // A day is charged by the version and the reservation in force in its last second, so the day of an amendment belongs to the new
 // version, and a day on which the term begins or ends is whole. It is charged in the period in which its first second of the
@@ -98,9 +99,8 @@ func (c *pricing) reservedDays(over feeTime, charged func(fee contract.Reservati
 		for _, rate := range rule.Contract.Rates {
 			for _, fee := range rate.Reserved {
 				if fee.Span.Contains(last) && charged(fee, rate.SKU) {
-					runs = chargeDay(runs, feeDays{
-						rule.Seq, rate.SKU, fee, 1, price.UnitDays(rule.Contract, fee.Price.Unit, last), []span.Span{{From: pieces[0].Span.From, To: last + 1}},
-					})
+					days, of := price.ReservedDay(rule.Contract, fee.Price.Unit, last)
+					runs = chargeDay(runs, feeDays{rule.Seq, rate.SKU, fee, days, of, []chargedDays{{span.Span{From: pieces[0].Span.From, To: last + 1}, days}}})
 				}
 			}
 		}
@@ -113,8 +113,7 @@ func chargeDay(runs []feeDays, day feeDays) []feeDays {
 	for i := range runs {
 		r := &runs[i]
 		if r.version == day.version && r.sku == day.sku && r.fee.Name == day.fee.Name && r.unitDays == day.unitDays {
-			r.days++
-			r.spans = joined(r.spans, day.spans[0])
+			r.days, r.spans = r.days+day.days, then(r.spans, day.spans[0])
 			return runs
 		}
 	}

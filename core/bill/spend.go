@@ -14,13 +14,14 @@ const ItemCommitment ItemKind = "commitment"
 // spend bills max(0, commitment - C), C being the rounded charges so far: before credits, coupons, tax and prepaid
 // (design page 3b, Order of closing). Of a partial period the commitment counts local days.
 func (c *pricing) spend() error {
-	due, months, steps, inputs := c.monthly("spend", feeTime{Span: c.Period}, func(v *contract.Contract) *big.Rat {
-		if v.Spend == nil {
-			return nil
+	var unit string // the same in all versions
+	due, units, steps, inputs := c.byDays("spend", feeTime{Span: c.Period}, func(v *contract.Contract) *contract.Fee {
+		if v.Spend != nil {
+			unit = v.Spend.Unit.String()
 		}
-		return v.Spend.Monthly
+		return v.Spend
 	})
-	if months.Sign() == 0 {
+	if units.Sign() == 0 {
 		return nil
 	}
 	charges := money.FromMinor(new(big.Int), c.Contract.Currency)
@@ -33,7 +34,7 @@ func (c *pricing) spend() error {
 		return nil
 	}
 	steps = append(steps, "charges "+charges.String())
-	c.item(LineKey{Item: ItemCommitment, Name: string(ItemCommitment)}, Item{Quantity: months, Unit: "month", Steps: steps, Inputs: inputs}, shortfall)
+	c.item(LineKey{Item: ItemCommitment, Name: string(ItemCommitment)}, Item{Quantity: units, Unit: unit, Steps: steps, Inputs: inputs}, shortfall)
 	c.Lines[len(c.Lines)-1].Amount = c.rounded(shortfall)
 	slices.SortFunc(c.Lines, func(a, b Line) int { return a.Key.compare(b.Key) })
 	return nil

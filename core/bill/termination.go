@@ -142,7 +142,7 @@ func (c *pricing) terminationFee(t *contract.Terminated) {
 	}
 	steps := []string{"fees_to_come " + c.exactly(fees)}
 	if agreed.Spend != nil {
-		spend, _, _, days := c.monthly("spend", spends, func(v *contract.Contract) *big.Rat { return v.Spend.Monthly })
+		spend, _, _, days := c.byDays("spend", spends, func(v *contract.Contract) *contract.Fee { return v.Spend })
 		steps, inputs = append(steps, "spend_to_come "+c.exactly(spend)), append(inputs, days...)
 		fees.Add(fees, spend)
 	}

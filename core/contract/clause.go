@@ -47,7 +47,7 @@ func rateClauses() []clause[Rate] {
 }
 
 func billingClauses() []clause[Billing] {
-	return []clause[Billing]{{"bill_by", (*reader).billBy}}
+	return []clause[Billing]{{"bill_by", (*reader).billBy}, {"fee_month", (*reader).feeMonth}}
 }
 
 // fields splits a mapping's clauses into those that are known besides the given ones and those that are refused.

@@ -17,7 +17,7 @@ import (
 type Reservation struct {
 	Name     string
 	Quantity int64 // whole GPUs
-	Price    Price // fee of one of them per gpu-day, gpu-week, gpu-month or gpu-year
+	Price    Price // fee of one of them per gpu-day, gpu-week, gpu-month, gpu-quarter or gpu-year
 	Span     span.Span
 	Region   string // only leases there are covered; empty for anywhere
 	Advance  bool   // the fee of a period is paid when it begins; else when it closes
@@ -177,9 +177,9 @@ func parseGPUs(text string) (int64, error) {
 }
 
 func parseFee(text string) (Price, error) {
-	p, err := ParsePrice(text)
+	p, err := parseGPUPrice(text, unitNames())
 	if err == nil && p.Unit < GPUDay {
-		err = fmt.Errorf("a reservation is paid by local days; write its price per gpu-day, gpu-week, gpu-month or gpu-year, not per %s", p.Unit)
+		err = fmt.Errorf("a reservation is paid by local days; write its price per gpu-day, gpu-week, gpu-month, gpu-quarter or gpu-year, not per %s", p.Unit)
 	}
 	return p, err
 }

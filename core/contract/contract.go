@@ -30,7 +30,7 @@ type Contract struct {
 	Meters      []Meter
 	Bundles     []Bundle
 	Addons      []Addon
-	Spend       *Spend       // that the customer commits to
+	Spend       *Fee         // that the customer commits to
 	Limit       *Limit       // of what is spent
 	States      *States      // nil: a running lease bills its GPUs, and no other
 	Termination *Termination // nil: it is amended, not terminated
@@ -48,7 +48,8 @@ type Billing struct {
 	MinimumSeconds     int64 // per start
 	Observed           bool  // only seconds with a sample bill
 	Rounding           money.Rounding
-	Month              MonthRule
+	Month              MonthRule // of prices of time
+	FeeMonth           FeeMonth  // of fees by local days
 }
 
 // Rate is the price of one SKU. A nil factor or map was not stated and counts as 1; a map without the key asked for is
@@ -112,14 +113,18 @@ const (
 	GPUWeek
 	GPUMonth
 	GPUYear
+	GPUQuarter // of a reservation's fee only
 )
 
-// UnitNames lists the units as a price writes them, in the order of the constants.
+// UnitNames lists the units as a price of time writes them, in the order of the constants.
 func UnitNames() []string {
 	return []string{"gpu-second", "gpu-minute", "gpu-hour", "gpu-day", "gpu-week", "gpu-month", "gpu-year"}
 }
 
-func (u Unit) String() string { return nameOf(UnitNames(), int(u)-1) }
+// unitNames are those of fees too.
+func unitNames() []string { return append(UnitNames(), "gpu-quarter") }
+
+func (u Unit) String() string { return nameOf(unitNames(), int(u)-1) }
 
 // MonthRule is how long the month of a monthly price is. The zero value is the default.
 type MonthRule uint8

@@ -93,14 +93,10 @@ func (r *reader) limitFits(f section, l *Limit) {
 	case l.Action != LimitCap || r.contract.Currency == "":
 	case !minorUnits(l.Spend, r.contract.Currency):
 		r.failf(at, field, "round it", "no bill can end at a cap with more digits than %s has", r.contract.Currency)
-	case r.contract.Spend != nil && r.contract.Spend.Monthly != nil:
-		// The most that a commitment asks for a period: three months, twelve, or a week or day of the shortest month.
-		months := map[calendar.Cycle]*big.Rat{
-			calendar.Daily: big.NewRat(1, 28), calendar.Weekly: big.NewRat(7, 28), calendar.Monthly: big.NewRat(1, 1), calendar.Quarterly: big.NewRat(3, 1), calendar.Yearly: big.NewRat(12, 1),
-		}[b.Cycle]
-		if months != nil && months.Mul(months, r.contract.Spend.Monthly).Cmp(l.Spend) > 0 {
+	case r.contract.Spend != nil:
+		if most := r.contract.mostCommitted(); most != nil && most.Cmp(l.Spend) > 0 {
 			r.failf(at, field, "raise the cap", "the cap is below the commitment of a period, which can be %s",
-				money.DecimalText(months, r.contract.Currency.Digits(), money.MaxExponent))
+				money.DecimalText(most, r.contract.Currency.Digits(), money.MaxExponent))
 		}
 	}
 }

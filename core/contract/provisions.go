@@ -96,6 +96,7 @@ func (p *provisions) billing() {
 	p.may("minimum", DurationText(b.MinimumSeconds), "billing.minimum")
 	p.may("rounding", b.Rounding.String(), "billing.rounding")
 	p.may("month", b.Month.String(), "billing.month")
+	p.may("fee_month", b.FeeMonth.String(), "billing.fee_month")
 	p.may("bill_by", choice(BillByNames(), b.Observed), "billing.bill_by")
 }
 
@@ -293,17 +294,19 @@ func (p *provisions) charges() {
 	c := p.contract
 	for i, a := range c.Addons {
 		p.about("addons", a.Name)
-		if a.Monthly == nil {
+		if a.Fee == nil {
 			p.say("price", a.Price.Text(c.Currency))
 			continue
 		}
-		p.say("price", MonthlyText(a.Monthly, c.Currency))
-		p.may("prorate", fmt.Sprint(a.Prorate), fmt.Sprintf("addons[%d].prorate", i))
+		p.say("price", a.Fee.Text(c.Currency))
+		if a.Fee.Unit != Once {
+			p.may("prorate", fmt.Sprint(a.Prorate), fmt.Sprintf("addons[%d].prorate", i))
+		}
 		p.may("pay", choice([]string{"in arrears", "in advance"}, a.Advance), fmt.Sprintf("addons[%d].pay", i))
 	}
 	if c.Spend != nil {
 		p.about("commitment", "")
-		p.say("spend", MonthlyText(c.Spend.Monthly, c.Currency))
+		p.say("spend", c.Spend.Text(c.Currency))
 	}
 	if l := c.Limit; l != nil {
 		p.about("limits", "")

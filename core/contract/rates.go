@@ -115,8 +115,11 @@ const (
 )
 
 // ParsePrice reads "35.00/gpu-hour": an exact amount that is not negative, and its unit, which has no default.
-func ParsePrice(text string) (Price, error) {
-	p, err := parseRatePrice(text)
+func ParsePrice(text string) (Price, error) { return parseGPUPrice(text, UnitNames()) }
+
+// parseGPUPrice reads a price per GPU, in one of some units.
+func parseGPUPrice(text string, units []string) (Price, error) {
+	p, err := parsePriceIn(text, units)
 	if err == nil && p.PerSlice {
 		return Price{}, fmt.Errorf("price %.60q is per slice, which only `on_demand:` and `cap:` of a rate can be; write it per %s", text, p.Unit)
 	}
@@ -124,7 +127,9 @@ func ParsePrice(text string) (Price, error) {
 }
 
 // parseRatePrice reads a price per GPU, or "0.55/slice-hour", one per slice.
-func parseRatePrice(text string) (Price, error) {
+func parseRatePrice(text string) (Price, error) { return parsePriceIn(text, UnitNames()) }
+
+func parsePriceIn(text string, units []string) (Price, error) {
 	number, unitName, found := strings.Cut(text, "/")
 	amount, err := money.ParseDecimal(number)
 	switch {
@@ -139,13 +144,13 @@ func parseRatePrice(text string) (Price, error) {
 	case !found:
 		return Price{}, fmt.Errorf("unit is missing; write %s/gpu-hour", text)
 	}
-	for i, name := range UnitNames() {
+	for i, name := range units {
 		if name == unitName || sliceName(name) == unitName {
 			return Price{Amount: amount, Unit: GPUSecond + Unit(i), PerSlice: name != unitName}, nil
 		}
 	}
 	meant := "gpu-hour"
-	if near, ok := nearest.Of(strings.ToLower("gpu-"+strings.TrimPrefix(strings.ToLower(unitName), "gpu-")), UnitNames()); ok {
+	if near, ok := nearest.Of(strings.ToLower("gpu-"+strings.TrimPrefix(strings.ToLower(unitName), "gpu-")), units); ok {
 		meant = near
 	}
 	return Price{}, fmt.Errorf("unknown unit %.40q; write %s/%s", unitName, number, meant)

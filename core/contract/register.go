@@ -219,7 +219,7 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended, listings func([]
 		a.problem(s.Fact, a.customer, BadContract, s.err.Error(), b.Effective)
 		return
 	}
-	if what := cmp.Or(unsupportedChange(a.versions[0].Contract, s.contract), meterChange(a.versions, s.contract), addonChange(a.versions, s.contract),
+	if what := cmp.Or(unsupportedChange(a.versions[0].Contract, s.contract), meterChange(a.versions, s.contract), feeChange(a.versions, s.contract),
 		sliceChange(a.versions, s.contract)); what != "" {
 		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
 		return

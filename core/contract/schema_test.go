@@ -77,7 +77,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		}
 	}
 	for name, want := range map[string][]string{
-		"cycle": calendar.CycleNames(), "rounding": money.RoundingNames(), "month": MonthRuleNames(), "bill_by": BillByNames(),
+		"cycle": calendar.CycleNames(), "rounding": money.RoundingNames(), "month": MonthRuleNames(), "fee_month": FeeMonthNames(), "bill_by": BillByNames(),
 	} {
 		if diff := cmp.Diff(want, billing.Properties[name].Enum); diff != "" {
 			t.Errorf("%s (-reader +schema)\n%s", name, diff)
@@ -100,7 +100,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 			t.Errorf("%s (-reader +schema)\n%s", name, diff)
 		}
 	}
-	for _, unit := range UnitNames() {
+	for _, unit := range slices.Concat(UnitNames(), FeeUnitNames()) {
 		if !strings.Contains(schemas.Contract(), strings.TrimPrefix(unit, "gpu-")) {
 			t.Errorf("the schema does not know %s", unit)
 		}

@@ -30,6 +30,7 @@ func UnitSeconds(c *contract.Contract, unit contract.Unit, at span.Second) int64
 		return monthSeconds(c, at)
 	case contract.GPUYear:
 		return year(c, at).Seconds()
+	case contract.GPUQuarter: // of fees only
 	}
 	must.Never("unit %d is not in the closed list", unit)
 	return 0
@@ -74,21 +75,66 @@ func SameUnits(c *contract.Contract, a, b span.Second) bool {
 	return c.Term.Contains(b) && month(c, a).Contains(b) && year(c, a).Contains(b)
 }
 
-// UnitDays is how many local days the unit of a fee holds around an instant. A fixed fee is whole per unit (page 3b, Units), so a
-// month costs the same whatever its length, and a part of it by local days; the contract's month rule is for prices by time.
-func UnitDays(c *contract.Contract, unit contract.Unit, at span.Second) int {
-	var whole span.Span
+// FeeDay is the part of a fee that is charged for the local day around an instant: so many days of so many. A fixed fee is whole per unit
+// (page 3b, Units), so a month costs the same whatever its length; the contract's month rule is for prices by time. Quarters and years
+// are those of a billing period, from the month in which the term starts.
+func FeeDay(c *contract.Contract, unit contract.FeeUnit, at span.Second) (days, of int) {
 	switch unit {
-	case contract.GPUMonth:
-		whole = month(c, at)
-	case contract.GPUYear:
-		whole = year(c, at)
-	case contract.GPUWeek:
-		return 7
-	case contract.GPUDay:
-		return 1
-	case contract.GPUSecond, contract.GPUMinute, contract.GPUHour:
-		must.Never("a fee per %s has no days", unit)
+	case contract.PerDay:
+		return 1, 1
+	case contract.PerWeek:
+		return 1, 7
+	case contract.PerMonth:
+		return monthDay(c, at)
+	case contract.PerQuarter:
+		return 1, localDays(c, anchored(c, calendar.Quarterly, at))
+	case contract.PerYear:
+		return 1, localDays(c, anchored(c, calendar.Yearly, at))
+	case contract.Once:
 	}
-	return calendar.DaysBetween(c.Zone.DateOf(whole.From), c.Zone.DateOf(whole.To))
+	must.Never("a fee per unit %d has no days", unit)
+	return 0, 0
+}
+
+// ReservedDay is FeeDay of a reservation, whose year is that of a price of time.
+func ReservedDay(c *contract.Contract, unit contract.Unit, at span.Second) (days, of int) {
+	switch unit {
+	case contract.GPUDay:
+		return FeeDay(c, contract.PerDay, at)
+	case contract.GPUWeek:
+		return FeeDay(c, contract.PerWeek, at)
+	case contract.GPUMonth:
+		return FeeDay(c, contract.PerMonth, at)
+	case contract.GPUQuarter:
+		return FeeDay(c, contract.PerQuarter, at)
+	case contract.GPUYear:
+		return 1, localDays(c, year(c, at))
+	case contract.GPUSecond, contract.GPUMinute, contract.GPUHour:
+	}
+	must.Never("a fee per %s has no days", unit)
+	return 0, 0
+}
+
+// monthDay is a day of a month of real or of fixed length.
+func monthDay(c *contract.Contract, at span.Second) (days, of int) {
+	whole := month(c, at)
+	n := c.Billing.FeeMonth.Days()
+	if n == 0 {
+		return 1, localDays(c, whole)
+	}
+	date := c.Zone.DateOf(at)
+	return calendar.FixedDays(n, c.Zone.DateOf(whole.From), c.Zone.DateOf(whole.To), date, date.AddDays(1)), n
+}
+
+// anchored is the period of a cycle around an instant, on the anchor of the bills where that is a day of the month.
+func anchored(c *contract.Contract, cycle calendar.Cycle, at span.Second) span.Span {
+	anchor := 1
+	if c.Billing.Cycle.MaxAnchor() == cycle.MaxAnchor() {
+		anchor = c.Billing.Anchor
+	}
+	return calendar.PeriodAt(cycle, anchor, c.Term, c.Zone, at).Full
+}
+
+func localDays(c *contract.Contract, s span.Span) int {
+	return calendar.DaysBetween(c.Zone.DateOf(s.From), c.Zone.DateOf(s.To))
 }

@@ -179,8 +179,8 @@ func (t *trial) cheapest(rate contract.Rate) (best contract.Reservation, ok bool
 	at := t.span.Intersect(t.base.Term).From
 	var least *big.Rat
 	for _, r := range rate.Reserved {
-		days := int64(price.UnitDays(t.base, r.Price.Unit, at))
-		if perDay := new(big.Rat).Quo(r.Price.Amount, big.NewRat(days, 1)); least == nil || perDay.Cmp(least) < 0 {
+		_, days := price.ReservedDay(t.base, r.Price.Unit, at)
+		if perDay := new(big.Rat).Quo(r.Price.Amount, big.NewRat(int64(days), 1)); least == nil || perDay.Cmp(least) < 0 {
 			best, least = r, perDay
 		}
 	}

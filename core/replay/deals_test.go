@@ -133,7 +133,7 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 		parts["meters"] = reworded(choose, parts["meters"])
 	}
 	text := join(parts)
-	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"month: 30d", "month: actual"}} {
+	for _, change := range [][2]string{{"minimum: 60s", "minimum: 15m"}, {"rounding: up", "rounding: down"}, {"bill_by: observed", "bill_by: leased"}, {"\n  month: 30d", "\n  month: actual"}, {"fee_month: 30d", "fee_month: 28d"}} {
 		if choose(2) == 0 {
 			text = strings.ReplaceAll(text, change[0], change[1])
 		}
@@ -181,17 +181,11 @@ func (w *world) restate(t *rapid.T, parts map[string]string, meters []contract.M
 	}
 }
 
-// turns tells whether a fee per month of the deal is a price on time elsewhere, or a slice is one of another SKU: an amendment must not
-// do that.
+// turns tells whether a fee of the deal has another unit elsewhere, or a slice is one of another SKU: an amendment must not do that.
 func (d *deal) turns(c *contract.Contract) bool {
 	for _, v := range d.versions {
 		if contract.Unamendable(v, c) != "" {
 			return true
-		}
-		for _, a := range c.Addons {
-			if before, ok := v.Addon(a.Name); ok && (before.Monthly == nil) != (a.Monthly == nil) {
-				return true
-			}
 		}
 	}
 	return false

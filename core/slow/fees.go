@@ -3,8 +3,10 @@ package slow
 import (
 	"math/big"
 
+	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -29,7 +31,8 @@ func (r *rater) reserved() {
 			for _, x := range rate.Reserved {
 				if x.Advance || !r.ahead {
 					if fee := v.dayFee(x, last); fee.Sign() > 0 || x.Span.Contains(last) {
-						r.add(Key{Item: "reserved", Name: x.Name, SKU: rate.SKU}, big.NewRat(x.Quantity, 1), fee)
+						days, _ := v.reservedDay(x.Price.Unit, last)
+						r.add(Key{Item: "reserved", Name: x.Name, SKU: rate.SKU}, big.NewRat(x.Quantity*days, 1), fee)
 					}
 				}
 			}
@@ -42,10 +45,67 @@ func (v *version) dayFee(x contract.Reservation, last span.Second) *big.Rat {
 	if !x.Span.Contains(last) {
 		return new(big.Rat)
 	}
-	unit := map[contract.Unit]int64{
-		contract.GPUDay: 1, contract.GPUWeek: 7, contract.GPUMonth: v.days(v.month(last)), contract.GPUYear: v.days(v.year(last)),
+	days, of := v.reservedDay(x.Price.Unit, last)
+	return times(times(x.Price.Amount, big.NewRat(x.Quantity, 1)), big.NewRat(days, of))
+}
+
+// reservedDay is how many days of so many of a reservation's unit the day of an instant is.
+func (v *version) reservedDay(unit contract.Unit, at span.Second) (days, of int64) {
+	if unit == contract.GPUYear {
+		return 1, v.days(v.year(at))
 	}
-	return times(times(x.Price.Amount, big.NewRat(x.Quantity, 1)), big.NewRat(1, unit[x.Price.Unit]))
+	return v.feeDay(map[contract.Unit]contract.FeeUnit{
+		contract.GPUDay: contract.PerDay, contract.GPUWeek: contract.PerWeek, contract.GPUMonth: contract.PerMonth, contract.GPUQuarter: contract.PerQuarter,
+	}[unit], at)
+}
+
+// feeDay is how many days of so many of a fee's unit the day of an instant is: "Units", whole per unit. Quarters and years are periods from the
+// month in which the term begins, on the day on which bills begin.
+func (v *version) feeDay(unit contract.FeeUnit, at span.Second) (days, of int64) {
+	anchor, begun := 1, int(v.Zone.DateOf(v.Term.From).Month)-1
+	if c := v.Billing.Cycle; c == calendar.Monthly || c == calendar.Quarterly || c == calendar.Yearly {
+		anchor = v.Billing.Anchor
+	}
+	switch unit {
+	case contract.PerDay:
+		return 1, 1
+	case contract.PerWeek:
+		return 1, 7
+	case contract.PerMonth:
+		if n := map[contract.FeeMonth]int64{contract.FeeMonth30d: 30, contract.FeeMonth28d: 28}[v.Billing.FeeMonth]; n > 0 {
+			return v.owned(n, v.month(at), v.Zone.DateOf(at)), n
+		}
+		return 1, v.days(v.month(at))
+	case contract.PerQuarter:
+		return 1, v.days(v.anchored(at, anchor, 3, begun))
+	case contract.PerYear:
+		return 1, v.days(v.anchored(at, anchor, 12, begun))
+	case contract.Once:
+	}
+	must.Never("a fee per unit %d has no days", unit)
+	return 0, 0
+}
+
+// owned is how many of the n days of a month of fixed length a date owns. Day k of them belongs to the last date that has come so far: a date
+// comes as far as its day of the month says, at most n, counted on from the first date's.
+func (v *version) owned(n int64, month span.Span, date calendar.Date) (count int64) {
+	number := func(d calendar.Date) int64 { return int64(d.Year*12+int(d.Month))*n + min(int64(d.Day), n) }
+	var dates []calendar.Date
+	for d := v.Zone.DateOf(month.From); v.Zone.StartOfDay(d) < month.To; d = d.AddDays(1) {
+		dates = append(dates, d)
+	}
+	for k := range n {
+		owner := dates[0]
+		for _, d := range dates {
+			if number(d) <= number(dates[0])+k {
+				owner = d
+			}
+		}
+		if owner == date {
+			count++
+		}
+	}
+	return count
 }
 
 // purchased charges packages: a fee due at t belongs to the period containing t.
@@ -73,25 +133,25 @@ func (r *rater) untaken() {
 	}
 }
 
-// monthly is a fee per month over the period's local days: each day by the version in force in its last second in the term, of the days of the
-// billing month, else of the calendar month. fee is nil where a version has none.
-func (r *rater) monthly(over span.Span, end *terminated, fee func(*version) *big.Rat) (months, exact *big.Rat) {
-	months, exact = new(big.Rat), new(big.Rat)
+// byDays is a fee over the period's local days: each day by the version in force in its last second in the term, of the days of the fee's
+// unit. fee is nil where a version has none.
+func (r *rater) byDays(over span.Span, end *terminated, fee func(*version) *contract.Fee) (units, exact *big.Rat) {
+	units, exact = new(big.Rat), new(big.Rat)
 	for _, day := range r.days(over) {
 		_, last := r.feeDay(day.Intersect(over), end)
 		if v := r.feesAt(last, end); v != nil {
 			if f := fee(v); f != nil {
-				part := big.NewRat(1, v.days(v.month(last)))
-				months.Add(months, part)
-				exact.Add(exact, times(f, part))
+				part := big.NewRat(v.feeDay(f.Unit, last))
+				units.Add(units, part)
+				exact.Add(exact, times(f.Amount, part))
 			}
 		}
 	}
-	return months, exact
+	return units, exact
 }
 
-// addons charges a fee per month, by local days or whole at the price of the last version that has it, or a price on all leased
-// time of all modes without window or relief.
+// addons charges a fee by local days, whole at the price of the last version that has it, or once, or a price on all leased time of all
+// modes without window or relief.
 func (r *rater) addons() {
 	for _, name := range r.names(func(v *version) (names []string) {
 		for _, a := range v.Addons {
@@ -101,29 +161,57 @@ func (r *rater) addons() {
 	}) {
 		k := Key{Item: "addon", Name: name}
 		var whole *big.Rat
-		months, exact := r.monthly(r.whole(), r.end(), func(v *version) *big.Rat {
+		units, exact := r.byDays(r.whole(), r.end(), func(v *version) *contract.Fee {
 			a, _ := v.Addon(name)
-			if r.ahead && !a.Advance {
+			if r.ahead && !a.Advance || a.Fee != nil && a.Fee.Unit == contract.Once {
 				return nil
 			}
-			if a.Monthly != nil && !a.Prorate {
-				whole = a.Monthly
+			if a.Fee != nil && !a.Prorate {
+				whole = a.Fee.Amount
 				return nil
 			}
-			return a.Monthly
+			return a.Fee
 		})
-		if months.Sign() > 0 {
-			r.add(k, months, exact)
+		if units.Sign() > 0 {
+			r.add(k, units, exact)
 		}
 		if whole != nil {
 			r.add(k, big.NewRat(1, 1), whole)
 		}
+		if fee := r.onceIn(name); fee != nil {
+			r.add(k, big.NewRat(1, 1), fee)
+		}
 		for s, milli := range r.seconds {
-			if a, ok := s.Addon(name); ok && a.Monthly == nil && !s.topUp && milli != 0 {
+			if a, ok := s.Addon(name); ok && a.Fee == nil && !s.topUp && milli != 0 {
 				r.add(k, counted(milli), times(s.perSecond(a.Price), big.NewRat(milli, 1)))
 			}
 		}
 	}
+}
+
+// onceIn is a fee that is due once, in the period in which the contract first states it; else nil.
+func (r *rater) onceIn(name string) *big.Rat {
+	var first *version
+	from := span.Open
+	for _, v := range r.versions[r.id] {
+		a, _ := v.Addon(name)
+		if a.Fee == nil || a.Fee.Unit != contract.Once {
+			continue
+		}
+		for _, p := range r.pieces(r.id, span.Span{From: v.from, To: span.Open}) {
+			if p.version == v && p.From < from {
+				first, from = v, p.From
+			}
+		}
+	}
+	if first == nil || !r.period.Contains(from) {
+		return nil
+	}
+	a, _ := first.Addon(name)
+	if r.ahead && !a.Advance {
+		return nil
+	}
+	return a.Fee.Amount
 }
 
 // names lists what the versions in force in the period name.
@@ -160,17 +248,12 @@ func (r *rater) capped(v *version) {
 
 // shortfall is max(0, commitment - C), C being the rounded charges so far; a commitment of a partial period counts local days.
 func (r *rater) shortfall(v *version) {
-	months, due := r.monthly(r.period, nil, func(v *version) *big.Rat {
-		if v.Spend == nil {
-			return nil
-		}
-		return v.Spend.Monthly
-	})
+	units, due := r.byDays(r.period, nil, func(v *version) *contract.Fee { return v.Spend })
 	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(v.Currency.Digits())), nil)
 	due.Sub(due, new(big.Rat).SetFrac(r.out.Total, scale))
-	if months.Sign() > 0 && due.Sign() > 0 {
+	if units.Sign() > 0 && due.Sign() > 0 {
 		k := Key{Item: "commitment", Name: "commitment"}
-		r.add(k, months, due)
+		r.add(k, units, due)
 		l := r.out.Lines[k]
 		l.Rounded = round(due, v.Currency.Digits(), v.Billing.Rounding)
 		r.out.Total.Add(r.out.Total, l.Rounded)

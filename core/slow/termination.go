@@ -186,7 +186,7 @@ func (r *rater) settled(v *version) {
 	if t.agreed.Spend != nil {
 		for _, day := range r.comingDays(t, t.agreed.Term.To, t.at) {
 			last := min(day.To, t.agreed.Term.To) - 1
-			sum.Add(sum, times(t.agreed.Spend.Monthly, big.NewRat(1, t.agreed.days(t.agreed.month(last)))))
+			sum.Add(sum, times(t.agreed.Spend.Amount, big.NewRat(t.agreed.feeDay(t.agreed.Spend.Unit, last))))
 		}
 	}
 	if fee := times(sum, t.agreed.Termination.Fee); fee.Sign() > 0 {

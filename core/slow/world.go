@@ -150,12 +150,8 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 		begins := b.Term.From == c.Term.From || b.BoundText(b.Term.From) == c.BoundText(c.Term.From) // with one date
 		same := b.Customer == c.Customer && b.Currency == c.Currency && begins
 		v.from = max(v.from, before[0].from)
-		for _, a := range c.Addons {
-			was, ok := b.Addon(a.Name)
-			same = same && (!ok || (was.Monthly == nil) == (a.Monthly == nil))
-		}
 		for _, v := range before {
-			same = same && cutAlike(v.Contract, c) && cutAlike(c, v.Contract)
+			same = same && feesAlike(v.Contract, c) && cutAlike(v.Contract, c) && cutAlike(c, v.Contract)
 		}
 		if !same || effective == 0 || effective >= c.Term.To {
 			w.unable = append(w.unable, key+": it has to be refused")
@@ -171,6 +167,29 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 	if t := w.ends[id]; t != nil && !w.amendsEnded(v, t) {
 		w.versions[id] = before
 	}
+}
+
+// feesAlike tells whether add-ons of one name, and the commitment, are of one unit here and there.
+func feesAlike(here, there *contract.Contract) bool {
+	units := func(c *contract.Contract) map[string]contract.FeeUnit {
+		out := map[string]contract.FeeUnit{}
+		for _, a := range c.Addons {
+			if out["addon "+a.Name] = 0; a.Fee != nil {
+				out["addon "+a.Name] = a.Fee.Unit
+			}
+		}
+		if c.Spend != nil {
+			out["commitment"] = c.Spend.Unit
+		}
+		return out
+	}
+	other := units(there)
+	for name, unit := range units(here) {
+		if is, stated := other[name]; stated && is != unit {
+			return false
+		}
+	}
+	return true
 }
 
 // cutAlike tells whether no SKU is a slice of one SKU here and of another there, nor a whole here and a slice there.

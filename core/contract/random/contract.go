@@ -89,7 +89,9 @@ func (w *writer) contract() *node {
 	}
 	w.maybe(root, "addons", w.addons)
 	if w.cycle != "hourly" {
-		w.maybe(root, "commitment", func() *node { return fields().put("spend", w.amount()+"/month").put("shortfall", "bill") })
+		w.maybe(root, "commitment", func() *node {
+			return fields().put("spend", w.amount()+"/"+w.one("month", "month", "month", "quarter", "year")).put("shortfall", "bill")
+		})
 	}
 	w.maybe(root, "limits", func() *node { return w.limits(slices.Contains(root.keys, "commitment")) })
 	w.maybe(root, "arrears", w.arrears)
@@ -185,6 +187,7 @@ func (w *writer) billing() *node {
 		{"minimum", w.duration("1d")},
 		{"rounding", w.one("half_away_from_zero", "half_even", "up", "down")},
 		{"month", w.one("actual", "30d", "720h", "730h")},
+		{"fee_month", w.one("actual", "30d", "28d")},
 		{"bill_by", w.one("leased", "observed")},
 	} {
 		if w.oneIn(2) {
@@ -280,16 +283,20 @@ func (w *writer) region(f *node) {
 
 func (w *writer) addons() *node {
 	out := &node{kind: list}
+	whole := map[string]string{"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}[w.cycle]
 	for range 1 + w.Chooser(2) {
 		f := fields().put("name", w.own("addon"))
 		switch {
+		case w.oneIn(4):
+			f.put("price", w.amount()+"/once")
+			w.pay(f)
 		case w.cycle == "hourly" || w.oneIn(3): // an hour has no local days to share a month by
 			f.put("price", w.price())
-		case w.cycle == "monthly" && w.oneIn(2):
-			f.put("price", w.amount()+"/month").put("prorate", "false")
+		case whole != "" && w.oneIn(3):
+			f.put("price", w.amount()+"/"+whole).put("prorate", "false")
 			w.pay(f)
 		default:
-			f.put("price", w.amount()+"/month").put("prorate", "true")
+			f.put("price", w.amount()+"/"+w.one("month", "month", "day", "week", "quarter", "year")).put("prorate", "true")
 			w.pay(f)
 		}
 		out.items = append(out.items, f)

@@ -37,7 +37,7 @@ func TestEveryClauseIsDrawn(t *testing.T) {
 	}
 	for _, word := range strings.Fields(`price_book: schedule: idle_relief: packages: meters: bundles: addons: commitment: limits: arrears: alert_at: overshoot: round: 6s region: service_tier:
 		dedicated: reserved: forward: cap: volume: spot: bill_by: take_or_pay: holidays: add: off: flat: free: aggregate: value: count: prorate: max: lock: bridge:
-		termination: refund: clawback: fee: early_end: states: suspended: stopped: gpu: pay: advance cumulative time_weighted always covered final yearly quarterly weekly hourly tiers_by: level each min:`) {
+		termination: refund: clawback: fee: early_end: states: suspended: stopped: gpu: pay: advance cumulative time_weighted always covered final fee_month: 28d once gpu-quarter yearly quarterly weekly hourly tiers_by: level each min:`) {
 		if !strings.Contains(all.String(), word) {
 			t.Errorf("%s never comes up", word)
 		}

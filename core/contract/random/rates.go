@@ -111,7 +111,7 @@ func (w *writer) reserved(sku string) *node {
 	out := &node{kind: list}
 	for range 1 + w.Chooser(2) {
 		f := fields().put("name", w.own("base")).put("quantity", strconv.Itoa(1+w.Chooser(64)))
-		w.days(f.put("price", w.amount()+"/gpu-"+w.one("day", "week", "month", "year")))
+		w.days(f.put("price", w.amount()+"/gpu-"+w.one("day", "week", "month", "month", "quarter", "year")))
 		w.region(f)
 		if w.oneIn(2) {
 			f.put("burst", "on_demand")

@@ -115,6 +115,7 @@ func (s *sheet) billing() {
 		{"minimum", s.say("Minimum, per start")},
 		{"rounding", s.say("Rounding, per line")},
 		{"month", s.say("Month of a monthly price")},
+		{"fee_month", s.say("Month of a fee by days")},
 		{"bill_by", s.say("Bills time that is")},
 	} {
 		if text := s.text("billing", "", f.field); text != "" {

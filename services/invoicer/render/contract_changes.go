@@ -60,6 +60,9 @@ func (o Options) unamendable(what string) string {
 	if sku, ok := strings.CutPrefix(what, "of which SKU "); ok {
 		return o.say("of which SKU %s is a slice", clean(strings.TrimSuffix(sku, " is a slice")))
 	}
+	if name, ok := strings.CutPrefix(what, "the unit of add-on "); ok {
+		return o.say("the unit of add-on %s", clean(name))
+	}
 	return o.word(what)
 }
 

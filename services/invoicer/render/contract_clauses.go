@@ -146,15 +146,19 @@ func (s *sheet) charges() {
 	if len(c.Addons) > 0 {
 		s.heading(s.say("Add-ons"))
 		t := Table{Width: s.Width, Colour: s.Colour, Columns: []Column{
-			{Head: s.say("Add-on"), Fit: Wrap}, {Head: s.say("Price"), Align: Right, Fit: Wrap}, {Head: s.say("Of a part of a month"), Fit: Wrap},
+			{Head: s.say("Add-on"), Fit: Wrap}, {Head: s.say("Price"), Align: Right, Fit: Wrap}, {Head: s.say("Of a part of its unit"), Fit: Wrap},
 		}}
 		for _, a := range c.Addons {
 			part := ""
-			if a.Monthly != nil {
-				if part = s.say("the whole fee"); a.Prorate {
-					part = s.say("its local days")
+			if a.Fee != nil {
+				switch {
+				case a.Fee.Unit == contract.Once:
+					part = s.say("due once")
+				case a.Prorate:
+					part = s.say("its local days") + s.mark("addons", a.Name, "prorate")
+				default:
+					part = s.say("the whole fee") + s.mark("addons", a.Name, "prorate")
 				}
-				part += s.mark("addons", a.Name, "prorate")
 				if a.Advance {
 					part += s.say(", paid when its period begins")
 				}

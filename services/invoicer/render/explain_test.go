@@ -59,6 +59,8 @@ func TestExplanations(t *testing.T) {
 		"explain-levels":    {"states-stopped-disk-at-200-percent.yaml", []string{"CASE-000001/2"}},
 		"explain-each":      {"f40-bounds-of-each-transaction.yaml", []string{"CASE-000001/2"}},
 		"explain-tiers":     {"meter-tiers-by-level-amended-and-late.yaml", []string{"CASE-000010/1"}},
+		"explain-once":      {"b42-setup-fee-and-thirty-seconds.yaml", []string{"CASE-000001/2"}},
+		"explain-fee-month": {"fixed-months-over-a-february.yaml", []string{"CASE-000002/1", "CASE-000002/2", "CASE-000002/3"}},
 		"explain-refused":   {"overlap-refuses-its-share-of-the-minimum.yaml", []string{"CASE-000002/1", "CASE-000002/u1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -334,7 +334,7 @@ func (e *explained) counts(in bill.Input) string {
 		return group(money.DecimalText(in.Counts, e.x.Contract.Currency.Digits(), 12)) + " " + clean(e.x.Document.Currency)
 	}
 	unit := in.Unit
-	if in.Kind == bill.InputDays || in.Kind == bill.InputPurchase {
+	if in.Kind == bill.InputDays || in.Kind == bill.InputPurchase || in.Kind == bill.InputOnce {
 		unit = "" // the name says it
 	}
 	return strings.TrimSpace(group(money.DecimalText(in.Counts, 0, 9)) + " " + e.word(unit))
@@ -362,6 +362,8 @@ func (e *explained) inputName(in bill.Input) string {
 		return name
 	case bill.InputDays:
 		return e.say("days charged")
+	case bill.InputOnce:
+		return e.say("due, once")
 	case bill.InputPurchase:
 		return e.say("bought, runs")
 	case bill.InputCapacity:

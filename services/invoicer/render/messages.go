@@ -107,6 +107,7 @@ var chinese = map[string]string{
 	"gpu-day":                        "卡天",
 	"gpu-week":                       "卡周",
 	"gpu-month":                      "卡月",
+	"gpu-quarter":                    "卡季",
 	"gpu-year":                       "卡年",
 	"price":                          "单价",
 	"leased":                         "租用",

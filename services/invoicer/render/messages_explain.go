@@ -111,6 +111,7 @@ var chineseExplain = map[string]string{
 	"reading":      "读数",
 	"level":        "存量",
 	"days charged": "计费天数",
+	"due, once":    "一次性到期",
 	"bought, runs": "购买，有效期",
 	"capacity":     "约定容量",
 	"taken":        "已使用",

@@ -158,7 +158,7 @@ func charged(t testing.TB) *world {
 		bundles: [{with: storage-ssd, at_least: 1 TB-month, on: a100-80g, off: 5%}],
 		addons: [{name: support-gold, price: 3000.00/month, prorate: true}, {name: ai-enterprise, price: 3.20/gpu-hour}`)
 	w.contracts.Apply(fact.Fact{Seq: 2, Key: "2", Body: &fact.ContractAmended{
-		Contract: "acme-2026", Effective: w.base.PeriodStart + 14*86400, Document: strings.ReplaceAll(w.document, "3000.00", "4500.00"),
+		Contract: "acme-2026", Effective: w.base.PeriodStart + 14*86400, Document: strings.NewReplacer("3000.00", "4500.00", "{name: ai-enterprise", "{name: setup, price: 150.00/once}, {name: review, price: 900.00/quarter, prorate: true}, {name: ai-enterprise").Replace(w.document),
 	}})
 	for i, r := range []fact.MeterRecorded{
 		{Meter: "storage-ssd", Resource: "v1", Quantity: "1000"},

@@ -65,6 +65,12 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
 	cut := w.cuts[c.Cut]
+	if c.N == 0 && w.still(c.Cut) {
+		w.figures.count("bills of the market in advance audited as of their cut", 1)
+		if err := p.compare(inAdvance(w.upTo(w.known[cut.Block]), p.Span, cut.At)); err != nil {
+			return fmt.Errorf("as of cut %s: %w", c.Cut, err)
+		}
+	}
 	if len(w.heard)%3 > 0 || c.N == 0 || !w.still(c.Cut) {
 		return nil
 	}
@@ -84,12 +90,13 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 }
 
 // still tells whether the market was silent while a cut was under way. A cut bills quantities as of its block, and contracts, purchases
-// and readings as of its answer; an amendment behind its request waits for the next one.
+// and readings as of its answer; an amendment or termination behind its request waits for the next one.
 func (w *watcher) still(cut string) bool {
 	block := w.known[w.cuts[cut].Block]
 	return !slices.ContainsFunc(ofTheMarket(w.facts), func(f fact.Fact) bool {
 		_, amends := f.Body.(*fact.ContractAmended)
-		return f.Seq < w.done[cut] && (f.Seq > block || amends && f.Seq > w.asked[cut])
+		_, ends := f.Body.(*fact.ContractTerminated)
+		return f.Seq < w.done[cut] && (f.Seq > block || (amends || ends) && f.Seq > w.asked[cut])
 	})
 }
 
@@ -113,11 +120,15 @@ func ofTheMarket(facts []fact.Fact) []fact.Fact {
 			if b.Contract != market || !signed { // an amendment in front of the signature is none
 				continue
 			}
+		case *fact.ContractTerminated:
+			if !signed {
+				continue
+			}
 		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
 			if !ofMarket(b.Entity()) {
 				continue
 			}
-		case *fact.PackagePurchased, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
+		case *fact.PackagePurchased, *fact.PackageEnded, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
 		default:
 			continue
 		}
@@ -140,8 +151,24 @@ func (w *watcher) compareMarket(p *marketPeriod, world *slow.World) error {
 	if why := world.Unable(); len(why) > 0 {
 		return fmt.Errorf("the slow rater cannot judge it: %v", why)
 	}
+	return p.compare(statementOf(world, p.Span))
+}
+
+// inAdvance is what the slow rater has the market pay when a period begins: contracts and price books decide it.
+func inAdvance(facts []fact.Fact, p span.Span, until span.Second) *slow.Statement {
+	agreed := slices.DeleteFunc(ofTheMarket(facts), func(f fact.Fact) bool {
+		switch f.Body.(type) {
+		case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated, *fact.PriceBookPublished:
+			return false
+		}
+		return true
+	})
+	return slow.New(agreed, nil, until).Advance(market, p)
+}
+
+func (p *marketPeriod) compare(s *slow.Statement) error {
 	want := map[slow.Key]*owed{}
-	if s := statementOf(world, p.Span); s != nil {
+	if s != nil {
 		for k, l := range s.Lines {
 			o := &owed{l.Rounded, 0}
 			if k.Item == "" {

@@ -31,7 +31,7 @@ func (r *road) audit() error {
 	for _, check := range []func() error{
 		r.allStated, func() error { return r.allSent(s) }, func() error { return r.allBilled(t) }, func() error { return r.allHeld(t) },
 		func() error { return r.allSeen(t, s) }, r.allUnknown, r.allProjected, func() error { return r.allMarket(s) },
-		func() error { return r.allQuarantined(s) }, r.allHalted,
+		func() error { return r.allQuarantined(s) }, r.allHalted, w.aheadInTime,
 	} {
 		err = errors.Join(err, check())
 	}
@@ -69,6 +69,14 @@ func (r *road) allBilled(t *truth) error {
 	billable := func(l line) bool { return r.watch.halted[r.watch.customer(l.contract)] == 0 }
 	want, billed := r.watch.owed(t, every, billable), maps.Clone(r.watch.billed)
 	maps.DeleteFunc(billed, func(l line, _ *owed) bool { return !billable(l) })
+	for contract := range r.watch.versions {
+		for k, exact := range feesOf(r.watch.stated(contract, every), 0, 1<<62, false) {
+			if billable(k) {
+				want[k] = &owed{r.watch.governing(contract, r.watch.ends[contract+" "+k.period], every).round(exact), 0}
+				r.figures.count("lines of fees by local days", 1)
+			}
+		}
+	}
 	r.figures.OwedLines += len(want)
 	return compareLines(billed, want)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -42,15 +43,17 @@ func (a *author) writeMarket(seed uint64) {
 		n.idle = append(n.idle, span.Span{From: span.Second(from), To: span.Second(from + 60 + a.dice.Int64N(3000))})
 	}
 	a.deal("contract", a.from-3*day-a.dice.Int64N(hour), &fact.ContractSigned{Contract: market, Customer: market, Document: document})
-	a.renegotiate(c, deal)
+	versions := a.renegotiate(c, deal)
 	a.quotes(c)
 	for range 2 + a.dice.IntN(4) {
 		a.rent(c, n)
 	}
+	bought := map[string]int64{}
 	for _, p := range c.Packages {
 		for range a.dice.IntN(3) {
 			at := a.from + a.dice.Int64N(2*hour)
-			a.deal("package", at, &fact.PackagePurchased{Contract: market, Package: p.Name, At: span.Second(at), Count: 1 + a.dice.Int64N(2)})
+			key := a.deal("package", at, &fact.PackagePurchased{Contract: market, Package: p.Name, At: span.Second(at), Count: 1 + a.dice.Int64N(2)})
+			bought[key] = at
 		}
 	}
 	for _, m := range c.Meters {
@@ -60,10 +63,83 @@ func (a *author) writeMarket(seed uint64) {
 			a.deal("reading", at, &fact.MeterRecorded{Contract: market, Meter: m.Name, Resource: pick(a.dice, "r", "s"), At: span.Second(at), Quantity: quantity})
 		}
 	}
+	if a.one(3) {
+		versions = a.allowEnds()
+	}
+	a.terminate(versions)
+	a.endPackages(bought)
+}
+
+// allowEnds lets every version of the market's contract say what is due when it ends early, as far as the language takes it there.
+func (a *author) allowEnds() (versions []*contract.Contract) {
+	refund, others := pick(a.dice, "none", "prorata"), pick(a.dice, "", ", fee: 12.5%")
+	clauses := []string{", clawback: on_demand_difference" + others, others}
+	for _, e := range a.events {
+		document := documentOf(e.body)
+		if e.repeat || document == nil || e.body.Entity() != market {
+			continue
+		}
+		for _, clause := range clauses {
+			text := *document + "termination: {refund: " + refund + clause + "}\n"
+			if _, err := contract.Parse("market.yaml", []byte(text)); err == nil {
+				*document = text
+				break
+			}
+		}
+		c, _ := contract.Parse("market.yaml", []byte(*document)) // it was read before
+		versions = append(versions, c)
+	}
+	return versions
+}
+
+// terminate ends the market's contract before its time, mostly where some version says what is due then: more than once, by both sides,
+// known late, or at an instant at which it cannot end.
+func (a *author) terminate(versions []*contract.Contract) {
+	if says := slices.ContainsFunc(versions, func(v *contract.Contract) bool { return v.Termination != nil }); !says && !a.one(6) || a.one(5) {
+		return
+	}
+	term := versions[0].Term
+	for range pick(a.dice, 1, 1, 1, 2) {
+		at := int64(term.From) + a.dice.Int64N(term.Seconds())
+		switch a.dice.IntN(12) {
+		case 0:
+			at = pick(a.dice, int64(term.From), int64(term.From)+1, int64(term.From)-hour)
+		case 1:
+			at = pick(a.dice, int64(term.To), int64(term.To)-1, int64(term.To)+hour)
+		case 2, 3, 4:
+			at = a.from + a.dice.Int64N(a.to-a.from) // while leases run
+		case 5:
+			zone := versions[0].Zone
+			at = int64(zone.StartOfDay(zone.DateOf(span.Second(at))))
+		}
+		body := &fact.ContractTerminated{Contract: market, At: span.Second(at), By: pick(a.dice, fact.ByCustomer, fact.ByCustomer, fact.ByProvider)}
+		a.drawn["termination of the market"]++
+		a.dealOr("termination", at+pick(a.dice, 0, 0, -a.dice.Int64N(2*day), a.dice.Int64N(4*day)), body, func() fact.Body {
+			other := *body
+			other.At, other.By = other.At+60, fact.ByProvider
+			return &other
+		})
+	}
+}
+
+// endPackages ends purchases before their time, some twice, in vain, or before they were bought.
+func (a *author) endPackages(bought map[string]int64) {
+	for _, key := range slices.Sorted(maps.Keys(bought)) {
+		for range pick(a.dice, 0, 1, 1, 2) {
+			at := bought[key] + pick(a.dice, 0, -60, a.dice.Int64N(hour), a.dice.Int64N(hour), a.dice.Int64N(day), a.dice.Int64N(9*day))
+			body := &fact.PackageEnded{Contract: market, Purchase: key, At: span.Second(at), By: pick(a.dice, fact.ByCustomer, fact.ByCustomer, fact.ByProvider)}
+			a.drawn["early end of a package of the market"]++
+			a.dealOr("end", at+pick(a.dice, 0, 0, a.dice.Int64N(4*day)), body, func() fact.Body {
+				other := *body
+				other.At += 3600
+				return &other
+			})
+		}
+	}
 }
 
 // renegotiate amends the market's contract: any clause, its zone and cycle, the end of its term.
-func (a *author) renegotiate(c *contract.Contract, deal random.Deal) {
+func (a *author) renegotiate(c *contract.Contract, deal random.Deal) []*contract.Contract {
 	versions := []*contract.Contract{c}
 	for range a.dice.IntN(3) {
 		other := deal
@@ -80,16 +156,23 @@ func (a *author) renegotiate(c *contract.Contract, deal random.Deal) {
 		a.drawn["amendment of the market"]++
 		a.deal("amendment", int64(at)-pick(a.dice, 0, a.dice.Int64N(day)), &fact.ContractAmended{Contract: market, Effective: at, Document: document})
 	}
+	return versions
 }
 
 // turns tells whether a contract cannot follow another: a SKU becomes a slice of another one, or a fee has another unit.
 func turns(was, is *contract.Contract) bool { return contract.Unamendable(was, is) != "" }
 
 // deal states something of the market under a name of its own.
-func (a *author) deal(what string, at int64, body fact.Body) {
+func (a *author) deal(what string, at int64, body fact.Body) (name string) {
+	return a.dealOr(what, at, body, nil)
+}
+
+// dealOr may contradict it under that name.
+func (a *author) dealOr(what string, at int64, body fact.Body, other func() fact.Body) (name string) {
 	a.deals++
-	name := fmt.Sprintf("market %s %d", what, a.deals)
-	a.state(at, name, name, body, nil)
+	name = fmt.Sprintf("market %s %d", what, a.deals)
+	a.state(at, name, name, body, other)
+	return name
 }
 
 // quotes publishes price books and spot prices, before and while the market runs.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/bill"
@@ -64,7 +65,14 @@ func (w *watcher) bookMarket(d *bill.Document, c *fact.PeriodClosed) error {
 		return fmt.Errorf("the total says %s, the lines are %s minor units", d.Total, total)
 	}
 	cut := w.cuts[c.Cut]
-	if len(w.heard)%3 > 0 || c.N == 0 {
+	if c.N == 0 {
+		w.figures.count("bills of the market in advance audited as of their cut", 1)
+		if err := p.compare(inAdvance(w.upTo(w.knownAt(c.Cut)), p.Span, cut.At)); err != nil {
+			return fmt.Errorf("as of cut %s: %w", c.Cut, err)
+		}
+		return nil
+	}
+	if len(w.heard)%3 > 0 {
 		return nil
 	}
 	w.figures.count("bills of the market audited as of their cut", 1)
@@ -102,11 +110,15 @@ func ofTheMarket(facts []fact.Fact) []fact.Fact {
 			if b.Contract != market || !signed { // an amendment in front of the signature is none
 				continue
 			}
+		case *fact.ContractTerminated:
+			if !signed {
+				continue
+			}
 		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
 			if !ofMarket(b.Entity()) {
 				continue
 			}
-		case *fact.PackagePurchased, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
+		case *fact.PackagePurchased, *fact.PackageEnded, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
 		default:
 			continue
 		}
@@ -129,8 +141,24 @@ func (w *watcher) compareMarket(p *marketPeriod, world *slow.World) error {
 	if why := world.Unable(); len(why) > 0 {
 		return fmt.Errorf("the slow rater cannot judge it: %v", why)
 	}
+	return p.compare(statementOf(world, p.Span))
+}
+
+// inAdvance is what the slow rater has the market pay when a period begins: contracts and price books decide it.
+func inAdvance(facts []fact.Fact, p span.Span, until span.Second) *slow.Statement {
+	agreed := slices.DeleteFunc(ofTheMarket(facts), func(f fact.Fact) bool {
+		switch f.Body.(type) {
+		case *fact.ContractSigned, *fact.ContractAmended, *fact.ContractTerminated, *fact.PriceBookPublished:
+			return false
+		}
+		return true
+	})
+	return slow.New(agreed, nil, until).Advance(market, p)
+}
+
+func (p *marketPeriod) compare(s *slow.Statement) error {
 	want := map[slow.Key]*owed{}
-	if s := statementOf(world, p.Span); s != nil {
+	if s != nil {
 		for k, l := range s.Lines {
 			o := &owed{l.Rounded, 0}
 			if k.Item == "" {

@@ -93,12 +93,7 @@ func (s *story) tally() map[string]int {
 // moreTerms amends a contract: other rounding, often when it was closed already; a term that ends sooner or later. No amendment
 // comes into force after its own term when terms differ: periods of an older version that reach beyond the latest would not be due.
 func (a *author) moreTerms(t *terms) {
-	latest := t.from
-	for _, e := range a.events {
-		if b, ok := e.body.(*fact.ContractAmended); ok && b.Contract == t.id {
-			latest = max(latest, int64(b.Effective))
-		}
-	}
+	latest := a.lastAmendment(t)
 	if a.one(3) {
 		next := *t
 		for next.rounding == t.rounding {
@@ -120,6 +115,17 @@ func (a *author) moreTerms(t *terms) {
 		}
 		a.amendment(&next, "term", effective, pick(a.dice, -a.dice.Int64N(hour), a.dice.Int64N(3*hour)))
 	}
+}
+
+// lastAmendment is when the last version of a contract comes into force.
+func (a *author) lastAmendment(t *terms) int64 {
+	latest := t.from
+	for _, e := range a.events {
+		if b, ok := e.body.(*fact.ContractAmended); ok && b.Contract == t.id {
+			latest = max(latest, int64(b.Effective))
+		}
+	}
+	return latest
 }
 
 // amendment states terms that hold from an instant on, so much later than that.

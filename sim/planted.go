@@ -6,6 +6,7 @@ import (
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/store"
 	"github.com/gpuhour/gpuhour/services/invoicer"
+	"github.com/gpuhour/gpuhour/services/rater"
 )
 
 // Bug names a planted mistake. Each is a wrapper around a port that behaves as a service with the mistake would: the product
@@ -40,6 +41,10 @@ const (
 	HaltIgnored       Bug = "halted customer billed"
 	JumpAccepted      Bug = "clock jump accepted"
 	TermKept          Bug = "amended term not noticed"
+	AdvanceKept       Bug = "closing 0 not taken off at closing 1"
+	AdvanceForgotten  Bug = "fees in advance billed in arrears"
+	EndedADayLate     Bug = "terminated contract ended a day late"
+	PackageKept       Bug = "ended package goes on covering"
 )
 
 // Bugs lists them.
@@ -48,14 +53,20 @@ func Bugs() []Bug {
 		ProgressFirst, ReadBeyondBlock, StaleBase, TickSkipped, FactsPastF, NumberReused, CorrectedTwice, UnknownAsZero, ErrorAsEmpty,
 		TrimOffByOne, WindowedDedup, InferredLost, CutWithoutFlush, TrimForgotten, AmbiguousAsStored, PutAgain, FloorForgotten,
 		LateDropped, SpoolNotSynced, NotFenced, RoundingKept, NoiseDropped, PartitionIgnored, HaltIgnored, JumpAccepted, TermKept,
+		AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept,
 	}
 }
 
 // plant puts a bug between a service and the ports. SpoolNotSynced is the disk's, see newAgent, NotFenced the tables', see fence.
 func plant(bug Bug, who string, b bus.Bus, s store.Store, m *memory) (bus.Bus, store.Store) {
 	switch bug {
-	case RoundingKept, HaltIgnored:
+	case RoundingKept, HaltIgnored, AdvanceKept, AdvanceForgotten, EndedADayLate:
 		if who != invoicer.Service {
+			return b, s
+		}
+		return &buggyBus{Bus: b, bug: bug}, s
+	case PackageKept:
+		if who != rater.Service {
 			return b, s
 		}
 		return &buggyBus{Bus: b, bug: bug}, s

@@ -105,7 +105,7 @@ func (b *buggyBus) facts(ctx context.Context, ms []bus.Message) ([]bus.Message, 
 	switch b.bug {
 	case WindowedDedup:
 		return b.dedup(ctx, ms)
-	case RoundingKept, TermKept, HaltIgnored:
+	case RoundingKept, TermKept, HaltIgnored, AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept:
 		for i := range ms {
 			f, err := codec.DecodeFact(ms[i])
 			if err != nil {
@@ -126,11 +126,16 @@ func (b *buggyBus) facts(ctx context.Context, ms []bus.Message) ([]bus.Message, 
 // mistake is a fact as the mistake takes it. One that it does not notice repeats an earlier key.
 func (b *buggyBus) mistake(f fact.Fact) fact.Fact {
 	const noticed = "clock.declared"
+	f.Body = b.misread(f.Body)
 	switch body := f.Body.(type) {
 	case *fact.PeriodClosed:
 		b.closed = max(b.closed, body.PeriodEnd)
 	case *fact.CustomerHalted:
 		if b.bug == HaltIgnored {
+			f.Key = noticed
+		}
+	case *fact.PackageEnded:
+		if b.bug == PackageKept {
 			f.Key = noticed
 		}
 	case *fact.ContractAmended:
@@ -144,6 +149,38 @@ func (b *buggyBus) mistake(f fact.Fact) fact.Fact {
 		}
 	}
 	return f
+}
+
+// misread is what a mistake makes of fees in advance, and of the day of an end.
+func (b *buggyBus) misread(body fact.Body) fact.Body {
+	inArrears := func(document string) string { return strings.ReplaceAll(document, "pay: advance", "pay: arrears") }
+	switch body := body.(type) {
+	case *fact.InvoiceIssued:
+		if b.bug == AdvanceKept && strings.HasSuffix(body.Closing, "/0") {
+			unknown := *body
+			unknown.Closing += "/unknown"
+			return &unknown
+		}
+	case *fact.ContractSigned:
+		if b.bug == AdvanceForgotten {
+			later := *body
+			later.Document = inArrears(later.Document)
+			return &later
+		}
+	case *fact.ContractAmended:
+		if b.bug == AdvanceForgotten {
+			later := *body
+			later.Document = inArrears(later.Document)
+			return &later
+		}
+	case *fact.ContractTerminated:
+		if b.bug == EndedADayLate {
+			late := *body
+			late.At += span.Second(day)
+			return &late
+		}
+	}
+	return body
 }
 
 // quarantine hides what cannot be read, or believes a batch that came on the subject of another node.

@@ -472,6 +472,9 @@ func (r *road) settle(to int64) {
 			return err
 		})
 		if !worked && r.last == nil {
+			if r.err == nil {
+				r.err = r.watch.unpaidAhead()
+			}
 			return
 		}
 	}

@@ -32,6 +32,7 @@ type coverage struct{ leased, measured, inferred, missing int64 }
 type line struct {
 	contract, period string
 	goods
+	item, name string // of a fee
 }
 
 // goods are what a lease has of a rate.
@@ -298,7 +299,7 @@ func (w *walker) add(c cell, p *part, milli int64) {
 }
 
 func (w *walker) sell(t *tenant, v *version, period string, milliSeconds int64) {
-	l := line{v.id, period, t.goods()}
+	l := line{contract: v.id, period: period, goods: t.goods()}
 	w.sold[sold{l, v.seq}] += milliSeconds
 }
 

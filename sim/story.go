@@ -157,6 +157,7 @@ func write(seed uint64, plain bool) *story {
 	}
 	if !plain {
 		a.writeMore(seed)
+		a.writeFees(seed)
 		a.writeMarket(seed)
 	}
 	slices.SortStableFunc(a.events, func(x, y event) int { return cmp.Compare(x.known, y.known) })

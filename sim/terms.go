@@ -16,6 +16,7 @@ type terms struct {
 	minimum, granularity                int64
 	rounding                            string
 	rates                               []rate
+	fees                                []fee
 	location                            *time.Location
 	names                               map[int64]string // of periods, by the quarter of an hour: of all versions, see period
 }
@@ -60,8 +61,12 @@ func (t *terms) document() string {
 		}
 		rates = append(rates, text+"}")
 	}
-	return fmt.Sprintf("{contract: %s, customer: %s, currency: %s, timezone: %s, term: {from: %s, to: %s}, billing: {%s}, rates: [%s]}\n",
-		t.id, t.customer, t.currency, t.zone, instantText(t.from), instantText(t.to), billing, strings.Join(rates, ", "))
+	reserved, addons := t.clauses()
+	if reserved != "" {
+		rates = append(rates, reserved)
+	}
+	return fmt.Sprintf("{contract: %s, customer: %s, currency: %s, timezone: %s, term: {from: %s, to: %s}, billing: {%s}, rates: [%s]%s}\n",
+		t.id, t.customer, t.currency, t.zone, instantText(t.from), instantText(t.to), billing, strings.Join(rates, ", "), addons)
 }
 
 // price is the exact price of a milli-GPU-second, or why there is none.
@@ -126,8 +131,7 @@ func (t *terms) wallPeriod(at int64) string {
 
 // round brings an exact amount to minor units.
 func (t *terms) round(x *big.Rat) *big.Int {
-	scaled := new(big.Rat).Mul(x, new(big.Rat).SetInt(t.minor()))
-	floor := new(big.Int).Div(scaled.Num(), scaled.Denom()) // amounts of whole statements are not negative
+	scaled, floor := new(big.Rat).Mul(x, new(big.Rat).SetInt(t.minor())), t.floor(x)
 	rest := new(big.Rat).Sub(scaled, new(big.Rat).SetInt(floor))
 	half := rest.Cmp(big.NewRat(1, 2))
 	up := false
@@ -143,6 +147,12 @@ func (t *terms) round(x *big.Rat) *big.Int {
 		floor.Add(floor, big.NewInt(1))
 	}
 	return floor
+}
+
+// floor is an exact amount in whole minor units, the rest left away. Amounts of whole statements are not negative.
+func (t *terms) floor(x *big.Rat) *big.Int {
+	scaled := new(big.Rat).Mul(x, new(big.Rat).SetInt(t.minor()))
+	return new(big.Int).Div(scaled.Num(), scaled.Denom())
 }
 
 // minor is how many minor units make one of the currency.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -38,7 +39,9 @@ type watcher struct {
 	versions map[string][]version // by contract, in order of the log
 	ends     map[string]int64     // of closed periods, by contract and name
 	market   map[span.Second]*marketPeriod
-	heard    []bus.Message // of usage, for the market
+	heard    []bus.Message     // of usage, for the market
+	ahead    map[string]*ahead // by contract and name of the period
+	firstCut map[string]uint64 // of a period's first closing: position of the cut's answer
 }
 
 // owed is what a line was billed so far, or should be.
@@ -52,6 +55,7 @@ func newWatcher(s *story) *watcher {
 		story: s, keys: map[string]fact.Fact{}, known: map[uint64]uint64{}, at: map[uint64]int64{}, cuts: map[string]*fact.CutDone{},
 		halted: map[string]uint64{}, done: map[string]uint64{}, closings: map[string]int{}, billed: map[line]*owed{}, firing: map[string]bool{}, audited: map[string]*truth{},
 		terms: map[uint64]*terms{}, versions: map[string][]version{}, ends: map[string]int64{}, market: map[span.Second]*marketPeriod{},
+		ahead: map[string]*ahead{}, firstCut: map[string]uint64{},
 	}
 }
 
@@ -150,7 +154,7 @@ func (w *watcher) follows(b *fact.PeriodClosed) error {
 	if !begun && b.N > 0 {
 		next = 1
 	}
-	if b.N != next || b.N == 0 && b.Contract != market {
+	if b.N != next || b.N == 0 && !w.paysAhead(b.Contract) {
 		return fmt.Errorf("closing %d of %s, where %d was due", b.N, name, next)
 	}
 	w.closings[name] = next + 1
@@ -208,8 +212,16 @@ func (w *watcher) invoice(b *fact.InvoiceIssued) error {
 	if err != nil {
 		return err
 	}
-	w.ends[c.Contract+" "+period] = int64(c.PeriodEnd)
-	if err := w.book(d, terms, period); err != nil {
+	key := c.Contract + " " + period
+	if _, known := w.firstCut[key]; !known {
+		w.firstCut[key] = w.done[c.Cut]
+	}
+	if c.N == 0 {
+		w.ahead[key] = &ahead{int64(c.PeriodEnd), d}
+	} else {
+		w.ends[key] = int64(c.PeriodEnd)
+	}
+	if err := errors.Join(w.book(d, terms, period), w.takenOff(d, terms, period)); err != nil {
 		return err
 	}
 	return w.compareAsOf(c, period)
@@ -235,7 +247,8 @@ func (w *watcher) latest(contract string, before uint64) (latest version) {
 
 // edges holds a period against what its seconds show on the wall: all alike, and no neighbour like them but beyond the term, as
 // it was known at the cut. A correction is of the period that was closed, but where the term was prolonged: then
-// the period closes anew at its new end, and nothing of it is corrected before.
+// the period closes anew at its new end, and nothing of it is corrected before. A bill in advance is of a period that runs; one that
+// lies behind the term by now is closed as it was.
 func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 	t := w.latest(c.Contract, w.knownAt(c.Cut)+1).terms
 	if t == nil {
@@ -244,8 +257,13 @@ func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 	from, to := int64(c.PeriodStart), int64(c.PeriodEnd)
 	period := t.period(from)
 	end, closed := w.ends[c.Contract+" "+period]
-	anew := c.N == 1 || closed && to > end
+	anew := c.N <= 1 || closed && to > end
+	paid, at := w.ahead[c.Contract+" "+period], int64(w.cuts[c.Cut].At)
 	switch {
+	case c.N == 1 && from >= t.to && paid != nil && to == paid.end: // nothing of it is left
+		w.figures.count("bills in advance of a period that an amendment took away", 1)
+	case c.N == 0 && (at < from || to <= at):
+		return nil, "", fmt.Errorf("period %s is billed in advance at %s", period, instantText(at))
 	case !anew && (!closed || to != end || to < t.to && t.period(to) == period):
 		return nil, "", fmt.Errorf("period %s ended at %s and is corrected as if it ended at %v", period, instantText(end), c.PeriodEnd)
 	case t.period(to-1) != period:
@@ -260,7 +278,7 @@ func (w *watcher) edges(c *fact.PeriodClosed) (*terms, string, error) {
 func (w *watcher) book(d *bill.Document, t *terms, period string) error {
 	total := new(big.Int)
 	for _, l := range d.Lines {
-		k := line{d.Contract, period, goods{l.SKU, l.Region, l.ServiceTier, l.Dedicated}}
+		k := line{d.Contract, period, goods{l.SKU, l.Region, l.ServiceTier, l.Dedicated}, string(l.Item), l.Name}
 		if w.billed[k] == nil {
 			w.billed[k] = &owed{new(big.Int), 0}
 		}
@@ -307,16 +325,24 @@ func (w *watcher) knownAt(cut string) uint64 { return w.known[w.cuts[cut].Block]
 // compareAsOf holds all that was billed of a period up to a closing against what was known at its cut.
 func (w *watcher) compareAsOf(c *fact.PeriodClosed, period string) error {
 	cut := w.cuts[c.Cut]
-	t := w.audited[c.Cut]
-	if t == nil {
-		w.figures.Audits++
-		t = observe(w.upTo(w.knownAt(c.Cut)), w.story.terms, nil, int64(cut.At))
-		w.audited[c.Cut] = t
-	}
+	before := w.knownAt(c.Cut) + 1
 	wanted := func(l line) bool { return l.contract == c.Contract && l.period == period }
 	billed := maps.Clone(w.billed)
 	maps.DeleteFunc(billed, func(l line, _ *owed) bool { return !wanted(l) })
-	if err := compareLines(billed, w.owed(t, w.knownAt(c.Cut)+1, wanted)); err != nil {
+	want := map[line]*owed{}
+	if c.N > 0 {
+		t := w.audited[c.Cut]
+		if t == nil {
+			w.figures.Audits++
+			t = observe(w.upTo(w.knownAt(c.Cut)), w.story.terms, nil, int64(cut.At))
+			w.audited[c.Cut] = t
+		}
+		want = w.owed(t, before, wanted)
+	}
+	for k, exact := range feesOf(w.stated(c.Contract, before), int64(c.PeriodStart), int64(c.PeriodEnd), c.N == 0) {
+		want[k] = &owed{w.governing(c.Contract, int64(c.PeriodEnd), before).round(exact), 0}
+	}
+	if err := compareLines(billed, want); err != nil {
 		return fmt.Errorf("as of cut %s: %w", c.Cut, err)
 	}
 	return nil
@@ -361,7 +387,7 @@ func (w *watcher) upTo(last uint64) []fact.Fact {
 func (w *watcher) owed(t *truth, before uint64, wanted func(line) bool) map[line]*owed {
 	out := map[line]*owed{}
 	for k, exact := range t.amounts(w.terms, wanted) {
-		out[k] = &owed{w.governing(k, before).round(exact), 0}
+		out[k] = &owed{w.governing(k.contract, w.ends[k.contract+" "+k.period], before).round(exact), 0}
 	}
 	for s, milli := range t.sold {
 		if out[s.line] != nil {
@@ -371,16 +397,16 @@ func (w *watcher) owed(t *truth, before uint64, wanted func(line) bool) map[line
 	return out
 }
 
-// governing is the version that speaks of the last second of a line's period, of those that were stated before a position.
-func (w *watcher) governing(k line, before uint64) *terms {
+// governing is the version that speaks of the last second in front of a period's end, of those that were stated before a position.
+func (w *watcher) governing(contract string, end int64, before uint64) *terms {
 	var found version
-	for _, v := range w.versions[k.contract] {
-		if v.seq < before && v.from < w.ends[k.contract+" "+k.period] && (found.terms == nil || v.from >= found.from) {
+	for _, v := range w.versions[contract] {
+		if v.seq < before && v.from < end && (found.terms == nil || v.from >= found.from) {
 			found = v
 		}
 	}
 	if found.terms == nil { // the period was never closed: any version will do to say what is owed
-		return w.versions[k.contract][0].terms
+		return w.versions[contract][0].terms
 	}
 	return found.terms
 }

@@ -59,6 +59,7 @@ func drawFacts(t *rapid.T) []fact.Fact {
 // TestQuotingChangesNothingOfOthers: whatever contract and mode one customer's leases are put under, every second of another customer
 // keeps its key, also where both want one device; and the facts that were given stay what they were.
 func TestQuotingChangesNothingOfOthers(t *testing.T) {
+	t.Parallel()
 	met := 0
 	rapid.Check(t, func(t *rapid.T) {
 		facts := drawFacts(t)
@@ -164,6 +165,7 @@ const absent = 200
 
 // TestEveryQuantityCostsItsBill: what the search says that a reserved quantity costs is what it costs when the log is rated under it.
 func TestEveryQuantityCostsItsBill(t *testing.T) {
+	t.Parallel()
 	tried, relieved := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawContract(t)

@@ -138,6 +138,7 @@ func (h *history) checkAhead(t *rapid.T, log replay.Log, a paidAhead) {
 // Every fee that says so is billed when its period begins, as the slow rater has it from what was known then, and taken off the close;
 // TestRatersAgree holds what was billed in all against the whole statement.
 func TestFeesInAdvance(t *testing.T) {
+	t.Parallel()
 	billed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day})
@@ -226,6 +227,7 @@ func agreement(t *rapid.T) *world {
 // Whatever moves the prices, the periods, the end of the term and what is paid in advance, and however late it is known: every period of the term is
 // closed up to its end, every period that was billed in advance is closed too, and its documents sum to what the slow rater makes of it.
 func TestFeesInAdvanceSumUp(t *testing.T) {
+	t.Parallel()
 	var ahead, gone, cut, late, left, kept int
 	rapid.Check(t, func(t *rapid.T) {
 		w := agreement(t)

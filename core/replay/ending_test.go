@@ -64,6 +64,7 @@ func purchases(t *rapid.T) *world {
 
 // Whatever ends when, however late it is known and whatever it is priced by: what was billed of a period is what the slow rater makes of it.
 func TestPackagesEndEarly(t *testing.T) {
+	t.Parallel()
 	ended := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := purchases(t)

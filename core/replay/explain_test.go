@@ -81,6 +81,7 @@ func TestEveryLineOfTheCasesIsExplained(t *testing.T) {
 }
 
 func TestEveryLineOfRandomWorldsIsExplained(t *testing.T) {
+	t.Parallel()
 	var n tried
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 2, late: day})

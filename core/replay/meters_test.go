@@ -33,6 +33,7 @@ func metering(choose random.Chooser) string {
 
 // Readings that become known late rate anew every second that hangs on them, and every reading alone: the raters agree.
 func TestRatersAgreeOnMeters(t *testing.T) {
+	t.Parallel()
 	drawn, levelled, each := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{late: 2 * day, meters: metering})

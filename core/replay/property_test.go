@@ -74,6 +74,7 @@ func (w *world) horizon() span.Second { return min(w.last+day, w.log.Until-1) }
 // The two raters agree on every period, to the exact amount of every line, and on the standing and coverage of every leased
 // second; and what was billed so far is the slow rater's statement, rounded amount by rounded amount, whatever came late.
 func TestRatersAgree(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		agree(t, drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day}))
 	})
@@ -252,6 +253,7 @@ func (w *world) settled(r *replay.Result) map[string]map[slow.Key]string {
 // blocked asks for cuts when something is stated, so order and blocks may move a correction to another invoice; what is billed in
 // all stays.
 func TestOrderRepetitionBatchesAndBlocksDoNotMatter(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: day})
 		want := run(t, w.log)
@@ -280,6 +282,7 @@ func TestOrderRepetitionBatchesAndBlocksDoNotMatter(t *testing.T) {
 
 // An audit of what was written down decides everything alike.
 func TestAuditAgrees(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day})
 		a, err := replay.AuditOf(w.log, replay.Options{Series: "T", Grace: grace})
@@ -291,6 +294,7 @@ func TestAuditAgrees(t *testing.T) {
 
 // Another customer's contract, leases and readings change nothing.
 func TestCustomersAreIsolated(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 2, late: day, alone: true})
 		both := sums(run(t, w.log).Invoices)

@@ -71,6 +71,7 @@ func written(s *bill.Statement) map[string]any {
 // line; and the same contract asked for as another one gives the same again, where it was never amended or
 // terminated. The log stays what it was.
 func TestQuoteOfTheOwnContractIsItsBill(t *testing.T) {
+	t.Parallel()
 	again, modes := 0, map[quote.ModeName]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: day})

@@ -48,6 +48,7 @@ func bySecond(c *contract.Contract) bool {
 
 // A lease that is stopped and goes on as another in the same second costs what it would have.
 func TestSplittingChangesNothing(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{unplaced: true, fit: bySecond})
 		d := w.deals[0]
@@ -167,6 +168,7 @@ func (w *world) split(lease string, at span.Second) {
 
 // More time never costs less, where no second changes the price of another and none replaces what would be paid for anyway.
 func TestMoreTimeNeverCostsLess(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{unplaced: true, fit: func(c *contract.Contract) bool {
 			apart := func(r contract.Rate) bool { return r.Volume == nil && r.AtOnce == nil && len(r.Forward) == 0 }
@@ -190,6 +192,7 @@ func TestMoreTimeNeverCostsLess(t *testing.T) {
 
 // What a preview shows at the end of a period is what is billed, when nothing more comes to be known.
 func TestPreviewAtThePeriodsEndIsTheBill(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{})
 		d := w.deals[0]
@@ -214,6 +217,7 @@ func TestPreviewAtThePeriodsEndIsTheBill(t *testing.T) {
 
 // Tiers know no order: two leases of one length cost the same whichever comes first.
 func TestTiersAreFreeOfOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
 		percents := rapid.SampledFrom([]string{"graduated", "volume"}).Draw(t, "method")

@@ -24,6 +24,7 @@ func crowded(choose random.Chooser) string {
 // Leases that are priced by what is held together: the raters agree whatever becomes known when, and every priced second names how many
 // are held.
 func TestRatersAgreeOnGPUsHeldAtOnce(t *testing.T) {
+	t.Parallel()
 	several, drawn := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{late: 2 * day, rates: crowded})
@@ -67,6 +68,7 @@ func cut(choose random.Chooser) string {
 
 // Slices and whole GPUs compete for what covers both: the raters agree whatever becomes known when.
 func TestRatersAgreeOnSlices(t *testing.T) {
+	t.Parallel()
 	covered, priced, drawn := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{late: 2 * day, rates: cut})

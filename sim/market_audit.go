@@ -117,7 +117,7 @@ func ofTheMarket(facts []fact.Fact) []fact.Fact {
 			if !ofMarket(b.Entity()) {
 				continue
 			}
-		case *fact.PackagePurchased, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
+		case *fact.PackagePurchased, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged, *fact.DeviceDeclared:
 		default:
 			continue
 		}

@@ -118,7 +118,8 @@ func ofTheMarket(facts []fact.Fact) []fact.Fact {
 			if !ofMarket(b.Entity()) {
 				continue
 			}
-		case *fact.PackagePurchased, *fact.PackageEnded, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged:
+		case *fact.PackagePurchased, *fact.PackageEnded, *fact.MeterRecorded, *fact.PriceBookPublished, *fact.SpotPriceChanged,
+			*fact.DeviceDeclared:
 		default:
 			continue
 		}

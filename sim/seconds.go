@@ -63,6 +63,7 @@ type walker struct {
 	tenants   []*tenant
 	contracts map[string][]version // by contract, in order of (from, seq)
 	samples   *samples
+	declared  []*fact.DeviceDeclared // in order of (at, seq)
 	last      int64
 	empties   []empty // of the instant at hand
 }
@@ -114,6 +115,9 @@ func (w *walker) sort(facts []fact.Fact, known map[string]*terms) (instants []in
 				w.contracts[b.Contract] = append(w.contracts[b.Contract], version{f.Seq, from, t})
 				instants = append(instants, from, t.to)
 			}
+		case *fact.DeviceDeclared:
+			w.declared = append(w.declared, b)
+			instants = append(instants, int64(b.At))
 		case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived:
 			id := f.Body.Entity()
 			if ofMarket(id) {
@@ -126,6 +130,7 @@ func (w *walker) sort(facts []fact.Fact, known map[string]*terms) (instants []in
 			instants = append(instants, leases[id].take(f)...)
 		}
 	}
+	slices.SortStableFunc(w.declared, func(a, b *fact.DeviceDeclared) int { return cmp.Compare(a.At, b.At) })
 	for id := range w.contracts {
 		slices.SortStableFunc(w.contracts[id], func(a, b version) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.seq, b.seq)) })
 	}
@@ -153,7 +158,7 @@ func (w *walker) turn(at int64) {
 			t.nextStep++
 		}
 	}
-	w.deal()
+	w.deal(at)
 	w.sellEmpties()
 }
 
@@ -187,8 +192,19 @@ func (w *walker) step(t *tenant, f fact.Fact, at int64) {
 	}
 }
 
-// deal gives every device's 1000 milli to who began first.
-func (w *walker) deal() {
+// saleable is how many milli of a device may be sold at once: 1000 unless something was declared.
+func (w *walker) saleable(device string, at int64) int64 {
+	milli := int64(1000)
+	for _, d := range w.declared {
+		if d.Device == device && int64(d.At) <= at {
+			milli = d.SaleableMilli
+		}
+	}
+	return milli
+}
+
+// deal gives what is saleable of every device to who began first.
+func (w *walker) deal(at int64) {
 	var all []*part
 	for _, t := range w.tenants {
 		all = append(all, t.parts...)
@@ -200,7 +216,7 @@ func (w *walker) deal() {
 	for _, p := range all {
 		p.granted = p.milli
 		if p.device != "" {
-			p.granted = min(p.milli, 1000-given[p.device])
+			p.granted = min(p.milli, w.saleable(p.device, at)-given[p.device])
 			given[p.device] += p.granted
 		}
 	}
@@ -357,7 +373,7 @@ func (w *walker) sellEmpties() {
 	for _, e := range w.empties {
 		var milli int64
 		for _, h := range e.holds {
-			room := int64(1000)
+			room := w.saleable(h.device, e.at)
 			for _, t := range w.tenants {
 				for _, p := range t.parts {
 					if t != e.tenant && h.device != "" && p.device == h.device && (p.began < e.at || p.began == e.at && p.seq < e.seq) {

@@ -81,7 +81,7 @@ func statable(f fact.Fact) error {
 			err = fmt.Errorf("fact %s names price book %q, its document %q; correct one of them", f.Key, b.Book, book.Name)
 		}
 		return err
-	case *fact.MeterRecorded, *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated:
+	case *fact.MeterRecorded, *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated, *fact.DeviceDeclared:
 		return nil
 	case *fact.SpotPriceChanged:
 		if _, _, err := contract.SpotPrice(b); err != nil {

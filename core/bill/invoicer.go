@@ -147,7 +147,7 @@ func (s *Invoicer) Apply(f fact.Fact) {
 		s.lastStated = f.Seq
 	case *fact.CustomerHalted:
 		s.halted[b.Customer] = b.Reason
-	case *fact.LeaseResized, *fact.RefusalWaived, *fact.SpotPriceChanged:
+	case *fact.LeaseResized, *fact.RefusalWaived, *fact.SpotPriceChanged, *fact.DeviceDeclared:
 		s.lastStated = f.Seq
 	}
 }

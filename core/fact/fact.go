@@ -21,6 +21,7 @@ const (
 	TypeLeaseResized       Type = "lease.resized.v1"
 	TypeLeaseStateChanged  Type = "lease.state_changed.v1"
 	TypeLeaseStopped       Type = "lease.stopped.v1"
+	TypeDeviceDeclared     Type = "device.declared.v1"
 	TypeRefusalWaived      Type = "refusal.waived.v1"
 	TypeRefusalCarried     Type = "refusal.carried.v1"
 	TypePriceBookPublished Type = "price_book.published.v1"
@@ -81,6 +82,8 @@ func New(t Type) (Body, bool) {
 		return new(LeaseStateChanged), true
 	case TypeLeaseStopped:
 		return new(LeaseStopped), true
+	case TypeDeviceDeclared:
+		return new(DeviceDeclared), true
 	default:
 		if b, ok := newPriced(t); ok {
 			return b, true

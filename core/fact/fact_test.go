@@ -33,8 +33,8 @@ func TestClosedList(t *testing.T) {
 	if b, ok := New("lease.started.v2"); ok {
 		t.Errorf("New of an unknown type gave %T", b)
 	}
-	if len(seen) != 25 {
-		t.Errorf("%d types have a sample, want 25", len(seen))
+	if len(seen) != 26 {
+		t.Errorf("%d types have a sample, want 26", len(seen))
 	}
 }
 
@@ -78,6 +78,7 @@ func TestLineErrors(t *testing.T) {
 		{"list for data", `{"type":"cut.requested.v1","key":"k","data":[]}`, `data: the value is a JSON array; write an object in {}`},
 		{"bad instant", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","at":"2026-03-01"}}`, "write it like 2026-02-28T13:00:00Z"},
 		{"invalid", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m"}}`, "cut.requested.v1: at is missing"},
+		{"nothing saleable", `{"type":"device.declared.v1","key":"k","data":{"device":"GPU-1","at":"2026-03-01T00:00:00Z","saleable_milli":0}}`, "device.declared.v1: saleable_milli is 0; it goes from 1 to 64000"},
 		{"two values", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}} 7`, "something follows"},
 	}
 	for _, tt := range tests {

@@ -20,6 +20,7 @@ func samples() []Body {
 		&LeaseResized{Lease: "l1", At: at, Count: 8, ShareMilli: 1000},
 		&LeaseStateChanged{Lease: "l1", At: at, State: Suspended},
 		&LeaseStopped{Lease: "l1", At: at, By: ByFault},
+		&DeviceDeclared{Device: "GPU-0", At: at, SaleableMilli: 2000},
 		&RefusalWaived{Lease: "l1", From: at, To: at + 60, By: "ops-2", Note: "goodwill"},
 		&RefusalCarried{Contract: "c1", PeriodStart: at, By: "ops-2"},
 		&PriceBookPublished{Book: "list-cn", Effective: at, Document: "currency: CNY\n"},

@@ -107,6 +107,14 @@ type LeaseStopped struct {
 	By    EndedBy     `json:"by" yaml:"by"`
 }
 
+// DeviceDeclared says how much of a device may be sold at once from an instant on, until the next declaration: what leases hold of it
+// beyond that is refused. Without one it is 1000 milli, the device once. More oversells it, less keeps a part of it back.
+type DeviceDeclared struct {
+	Device        string      `json:"device" yaml:"device"`
+	At            span.Second `json:"at" yaml:"at"`
+	SaleableMilli int64       `json:"saleable_milli" yaml:"saleable_milli"`
+}
+
 // RefusalWaived gives a lease's refused time away for good: it is shown as waived and never billed.
 type RefusalWaived struct {
 	Lease string      `json:"lease" yaml:"lease"`
@@ -149,6 +157,9 @@ func (*LeaseStateChanged) Type() Type { return TypeLeaseStateChanged }
 func (*LeaseStopped) Type() Type { return TypeLeaseStopped }
 
 // Type implements Body.
+func (*DeviceDeclared) Type() Type { return TypeDeviceDeclared }
+
+// Type implements Body.
 func (*RefusalWaived) Type() Type { return TypeRefusalWaived }
 
 // Type implements Body.
@@ -177,6 +188,9 @@ func (b *LeaseStateChanged) Entity() string { return b.Lease }
 
 // Entity implements Body.
 func (b *LeaseStopped) Entity() string { return b.Lease }
+
+// Entity implements Body.
+func (b *DeviceDeclared) Entity() string { return b.Device }
 
 // Entity implements Body.
 func (b *RefusalWaived) Entity() string { return b.Lease }

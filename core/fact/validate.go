@@ -14,13 +14,14 @@ import (
 
 // Limits of what a fact may state.
 const (
-	MaxNameBytes    = 256
-	MaxKeyBytes     = 1024 // a key is put together from names
-	MaxNoteBytes    = 4096
-	MaxLabels       = 64
-	MaxDevices      = 65536
-	MaxDocument     = 256 << 10
-	WholeShareMilli = 1000
+	MaxNameBytes     = 256
+	MaxKeyBytes      = 1024 // a key is put together from names
+	MaxNoteBytes     = 4096
+	MaxLabels        = 64
+	MaxDevices       = 65536
+	MaxDocument      = 256 << 10
+	WholeShareMilli  = 1000
+	MaxSaleableMilli = 64 * WholeShareMilli
 )
 
 // latest is the last second of the year 9999, the last one that RFC 3339 can write.
@@ -181,6 +182,15 @@ func (b *LeaseStopped) Validate() error {
 	default:
 		return errors.Join(err, fmt.Errorf("by is %q; write customer, provider, fault, arrears or expired", b.By))
 	}
+}
+
+// Validate implements Body. A device of which nothing may be sold is one without leases: that is not declared.
+func (b *DeviceDeclared) Validate() error {
+	err := errors.Join(name("device", b.Device), instant("at", b.At))
+	if b.SaleableMilli < 1 || b.SaleableMilli > MaxSaleableMilli {
+		err = errors.Join(err, fmt.Errorf("saleable_milli is %d; it goes from 1 to %d, and %d sells the device once", b.SaleableMilli, MaxSaleableMilli, WholeShareMilli))
+	}
+	return err
 }
 
 // Validate implements Body.

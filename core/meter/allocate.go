@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/gpuhour/gpuhour/core/contract"
-	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
@@ -88,20 +87,17 @@ func (c *classifier) demands(of allocationOf) []change {
 // unitDemands appends to dst what a unit grants, from edge to edge.
 func (c *classifier) unitDemands(dst []change, u occupancy.Unit, of allocationOf) []change {
 	c.tranches = c.book.On(c.tranches[:0], u, of.within)
-	c.findEdges(of.within)
+	c.findEdges(u, of.within)
 	last := make([]int64, len(c.tranches))
 	for i := 1; i < len(c.edges); i++ {
 		at := c.edges[i-1]
-		room := int64(fact.WholeShareMilli)
+		room := c.book.Saleable(u, at)
 		for k := range c.tranches {
 			tr := &c.tranches[k]
 			var asked int64
 			if tr.Span.Contains(at) {
-				granted := tr.Milli
-				if u.Device != "" {
-					granted = min(granted, room)
-					room -= granted
-				}
+				granted := min(tr.Milli, room)
+				room -= granted
 				if c.draws(tr, at, of) {
 					asked = granted
 				}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/contract"
-	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
@@ -131,7 +130,7 @@ func (c *classifier) count(of allocationOf) *crowd {
 // unitCounts appends to dst by how much what a unit holds changes, from edge to edge.
 func (c *classifier) unitCounts(dst []heldFrom, u occupancy.Unit, of allocationOf) []heldFrom {
 	c.tranches = c.book.On(c.tranches[:0], u, of.within)
-	c.findEdges(of.within)
+	c.findEdges(u, of.within)
 	var last counted
 	for i := 1; i < len(c.edges); i++ {
 		s := span.Span{From: c.edges[i-1], To: c.edges[i]}
@@ -145,17 +144,14 @@ func (c *classifier) unitCounts(dst []heldFrom, u occupancy.Unit, of allocationO
 
 // countedOn is what a unit holds of a contract and SKU in a stretch.
 func (c *classifier) countedOn(u occupancy.Unit, s span.Span, of allocationOf) (n counted) {
-	room := int64(fact.WholeShareMilli)
+	room := c.book.Saleable(u, s.From)
 	for i := range c.tranches {
 		tr := &c.tranches[i]
 		if !tr.Span.Contains(s.From) {
 			continue
 		}
-		granted := tr.Milli
-		if u.Device != "" {
-			granted = min(granted, room)
-			room -= granted
-		}
+		granted := min(tr.Milli, room)
+		room -= granted
 		key := c.keyAt(tr.Lease, tr.State, s.From, s.From)
 		if key.Contract != of.contract || key.SKU != of.sku {
 			continue

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// ReasonOverlap: the device was already given out to an earlier tranche.
+// ReasonOverlap: what is saleable of the device was already given out to earlier tranches.
 const ReasonOverlap = "overlap"
 
 // classifier turns an hour of a unit into quantities. It holds no result: the same world gives the same hour.
@@ -70,13 +70,13 @@ func (c *classifier) guarded(uh UnitHour, within span.Span, cov *coverage) (d De
 // classify joins spans, contract edges and masks of one unit within part of an hour into ledger amounts and device
 // seconds. Every leased milli-second gets exactly one charge key; that is asserted.
 func (c *classifier) classify(uh UnitHour, within span.Span, cov *coverage) DeviceSeconds {
-	unit := occupancy.Unit{Device: uh.Unit.Device, Lease: uh.Unit.Lease}
+	unit := uh.Unit.held()
 	if c.within != within {
 		c.within = within
 		c.forget() // hours come one behind the other
 	}
 	c.tranches = c.book.On(c.tranches[:0], unit, within)
-	c.findEdges(within)
+	c.findEdges(unit, within)
 	c.relief, c.cells = c.relief[:0], c.cells[:0]
 	var leased, keyed int64
 	for i := 1; i < len(c.edges); i++ {
@@ -101,8 +101,8 @@ func (c *classifier) forget() {
 }
 
 // findEdges collects every instant within the span at which a condition can change, both ends included.
-func (c *classifier) findEdges(within span.Span) {
-	c.edges = append(c.edges[:0], within.From, within.To)
+func (c *classifier) findEdges(u occupancy.Unit, within span.Span) {
+	c.edges = c.book.SaleableEdges(append(c.edges[:0], within.From, within.To), u, within)
 	for i := range c.tranches {
 		tr := &c.tranches[i]
 		in := tr.Span.Intersect(within)
@@ -124,7 +124,7 @@ func (c *classifier) findEdges(within span.Span) {
 // segment keys a stretch in which nothing changes, giving the device out in order of tranche, and returns the
 // milli-seconds keyed.
 func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int64) {
-	room := int64(fact.WholeShareMilli)
+	room := c.book.Saleable(uh.Unit.held(), s.From)
 	var each Amounts // of one milli
 	for i := range c.tranches {
 		tr := &c.tranches[i]
@@ -134,11 +134,8 @@ func (c *classifier) segment(uh UnitHour, s span.Span, cov *coverage) (keyed int
 		if each.Quantity == 0 {
 			each = cov.of(s)
 		}
-		granted := tr.Milli
-		if uh.Unit.Device != "" {
-			granted = min(granted, room)
-			room -= granted
-		}
+		granted := min(tr.Milli, room)
+		room -= granted
 		key := c.keyAt(tr.Lease, tr.State, s.From, s.From)
 		for _, part := range c.supply(key, tr, s, granted) {
 			for _, st := range c.stretches(uh, part, tr.Lease, s, each, cov) {
@@ -290,7 +287,7 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 	}
 	key := c.sliced(c.atOnce(c.keyAt(e.Lease, e.Start.State, stop, last), last), e.Each)
 	key.Kind = TopUp
-	refused := c.refused(uh.Unit, e, last)
+	refused := c.refused(uh.Unit.held(), e, last)
 	for _, p := range []part{{key: key, milli: e.Milli - refused}, {key: overlapping(key, e.Lease, last), milli: refused}} {
 		a := Amounts{Quantity: (billable - elapsed) * p.milli}
 		c.add(uh, e.Lease, p.key, a)
@@ -300,11 +297,8 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 
 // refused is the part of what an ended start held of a unit in its last second that was given to others before, in milli. A start
 // without length holds no second: it comes behind those that hold the second of its instant and began before it.
-func (c *classifier) refused(u Unit, e occupancy.EndedStart, last span.Second) (milli int64) {
-	if u.Device == "" {
-		return 0
-	}
-	room, empty := int64(fact.WholeShareMilli), e.Start.Span.Empty()
+func (c *classifier) refused(u occupancy.Unit, e occupancy.EndedStart, last span.Second) (milli int64) {
+	room, empty := c.book.Saleable(u, last), e.Start.Span.Empty()
 	for i := range c.tranches {
 		tr := &c.tranches[i]
 		later := tr.Began == e.Start.Span.From && tr.Seq > e.Start.Seq

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/price"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
@@ -167,6 +168,9 @@ type Unit struct {
 	Node, Device string
 	Lease        string // only when Device is empty
 }
+
+// held is the unit as leases hold it: on whatever node.
+func (u Unit) held() occupancy.Unit { return occupancy.Unit{Device: u.Device, Lease: u.Lease} }
 
 // UnitHour is one piece of the rater's work.
 type UnitHour struct {

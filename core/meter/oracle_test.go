@@ -25,6 +25,7 @@ type oracle struct {
 	purchases []purchase
 	ends      []*fact.PackageEnded
 	coverings map[span.Second]map[chunk]*covering
+	declared  []*fact.DeviceDeclared // in order of position
 }
 
 type purchase struct {
@@ -43,6 +44,7 @@ func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 		map[DeviceEntry]DeviceSeconds{},
 		false, nil, nil,
 		map[span.Second]map[chunk]*covering{},
+		nil,
 	}
 	for _, f := range facts {
 		switch b := f.Body.(type) {
@@ -58,6 +60,8 @@ func consult(facts []fact.Fact, list []usage.Batch, until span.Second) *oracle {
 			o.ends = append(o.ends, b)
 		case *fact.SpotPriceChanged:
 			o.ticks = append(o.ticks, f)
+		case *fact.DeviceDeclared:
+			o.declared = append(o.declared, b)
 		case *fact.CutRequested:
 		default:
 			o.book.Apply(f)
@@ -149,7 +153,7 @@ func (o *oracle) second(u occupancy.Unit, at span.Second) {
 	default:
 		each.Missing = 100
 	}
-	room := int64(1000)
+	room := o.saleable(u.Device, at)
 	for _, tr := range held {
 		type partOf struct {
 			by      *covering
@@ -347,19 +351,20 @@ func (o *oracle) refusedOfEmpty(h occupancy.Holding, l *occupancy.Lease, s occup
 		return 0
 	}
 	at, taken := s.Span.From, int64(0)
+	saleable := o.saleable(h.Unit.Device, at)
 	for _, tr := range o.book.On(nil, h.Unit, span.Span{From: at, To: at + 1}) {
 		if tr.Lease != l && (tr.Began < at || tr.Seq < s.Seq) {
-			taken = min(1000, taken+tr.Milli)
+			taken = min(saleable, taken+tr.Milli)
 		}
 	}
-	return max(0, h.Milli-(1000-taken))
+	return max(0, h.Milli-(saleable-taken))
 }
 
 func (o *oracle) refusedMilli(u occupancy.Unit, l *occupancy.Lease, at span.Second) (refused int64) {
 	if u.Device == "" {
 		return 0
 	}
-	room := int64(1000)
+	room := o.saleable(u.Device, at)
 	for _, tr := range o.book.On(nil, u, span.Span{From: at, To: at + 1}) {
 		for range tr.Milli / 100 {
 			if room -= 100; room < 0 && tr.Lease == l {
@@ -368,6 +373,17 @@ func (o *oracle) refusedMilli(u occupancy.Unit, l *occupancy.Lease, at span.Seco
 		}
 	}
 	return refused
+}
+
+// saleable is what the last declaration up to a second says of a device; of two in one second it is the later position.
+func (o *oracle) saleable(device string, at span.Second) int64 {
+	milli, since := int64(1000), span.Second(-1)
+	for _, d := range o.declared {
+		if d.Device == device && d.At <= at && d.At >= since {
+			milli, since = d.SaleableMilli, d.At
+		}
+	}
+	return milli
 }
 
 // seenSeconds counts the distinct seconds of devices that were seen.

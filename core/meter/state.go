@@ -152,6 +152,15 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 		lease := s.classifier.book.Lease(f.Body.Entity())
 		s.classifier.spot.list(lease)
 		s.touchLease(lease, before, touched, w)
+		for _, d := range occupancy.Devices(f.Body) {
+			s.deviceProblems(d.Device, w)
+		}
+	case *fact.DeviceDeclared:
+		touched := s.classifier.book.Apply(f)
+		s.deviceProblems(b.Device, w)
+		if w != nil {
+			w.touched = append(w.touched, touched...)
+		}
 	case *fact.PriceBookPublished:
 		s.touchContracts(f, w)
 		s.replaceProblems("book/"+b.Book, refusalsOf(s.classifier.contracts.BookProblems(b.Book)), w)
@@ -228,6 +237,21 @@ func (s *State) leaseProblems(id string, w *work) {
 		now = append(now, r)
 	}
 	s.replaceProblems("lease/"+id, now, w)
+}
+
+// deviceProblems refuses what was declared of a device until a lease names it.
+func (s *State) deviceProblems(device string, w *work) {
+	declared := s.classifier.book.Declared(device)
+	if len(declared) == 0 {
+		return
+	}
+	var now []Refusal
+	if !s.classifier.book.Named(device) {
+		for _, d := range declared {
+			now = append(now, Refusal{ID: d.Key, Reason: occupancy.UnknownDevice, Detail: "no lease names the device " + device, At: d.At})
+		}
+	}
+	s.replaceProblems("device/"+device, now, w)
 }
 
 func refusalsOf(problems []contract.Problem) []Refusal {

@@ -301,6 +301,21 @@ func TestRefusalGoesWithItsCause(t *testing.T) {
 	diff(t, map[string]int64{"unknown_lease": 0}, p.refusals)
 }
 
+// TestDeclarationWaitsForItsDevice: it is listed until a lease names the device, by a start or a resize, whatever came between.
+func TestDeclarationWaitsForItsDevice(t *testing.T) {
+	declared := func(device string, at span.Second, milli int64) fact.Body {
+		return &fact.DeviceDeclared{Device: device, At: at, SaleableMilli: milli}
+	}
+	p := newPlayer(daily(""), declared("A", midnight, 2000), declared("A", midnight+60, 500), declared("B", midnight, 900))
+	diff(t, map[string]int64{"unknown_device": 3}, p.refusals)
+	p.tell(midnight+200, nil, lease("L", midnight, share("A", 1000)))
+	diff(t, map[string]int64{"unknown_device": 1}, p.refusals)
+	p.tell(midnight+300, nil, &fact.LeaseResized{Lease: "L", At: midnight + 10, Devices: []fact.Share{share("B", 1000)}})
+	diff(t, map[string]int64{"unknown_device": 0}, p.refusals)
+	p.tell(midnight+400, nil, declared("A", midnight+120, 1000))
+	diff(t, map[string]int64{"unknown_device": 0}, p.refusals)
+}
+
 // TestFailedAssertionStaysWithItsUnit: a contract that breaks an assertion of ours stops neither the others nor the cut.
 func TestFailedAssertionStaysWithItsUnit(t *testing.T) {
 	broken := lease("M", midnight, share("B", 1000))

@@ -117,6 +117,7 @@ func drawCrowd(t *rapid.T) []fact.Fact {
 		}
 	}
 	bodies = append(bodies, drawPurchases(t)...)
+	bodies = append(bodies, drawDeclarations(t)...)
 	rest := rapid.Permutation(bodies[1:]).Draw(t, "order")
 	if rapid.Bool().Draw(t, "stops come last") {
 		slices.SortStableFunc(rest, func(a, b fact.Body) int { return stopRank(a) - stopRank(b) })
@@ -188,7 +189,7 @@ func (o *oracle) cover(all map[chunk]*covering, id string, at span.Second) {
 				continue
 			}
 			units[tr.Unit] = true
-			room := 10
+			room := o.saleable(tr.Unit.Device, at) / 100
 			for _, held := range o.book.On(nil, tr.Unit, span.Span{From: at, To: at + 1}) {
 				key := o.key(held.Lease, held.State, at, at, Leased, false)
 				for n := range int(held.Milli / 100) {

@@ -252,9 +252,24 @@ func drawFacts(t *rapid.T) []fact.Fact {
 	}
 	bodies = append(bodies, drawTicks(t)...)
 	bodies = append(bodies, drawPurchases(t)...)
+	bodies = append(bodies, drawDeclarations(t)...)
 	first := bodies[0]
 	rest := rapid.Permutation(bodies[1:]).Draw(t, "order")
 	return endSome(t, numbered(1, append([]fact.Body{first}, rest...)...))
+}
+
+// drawDeclarations oversell devices or keep parts of them back, mostly not.
+func drawDeclarations(t *rapid.T) []fact.Body {
+	var out []fact.Body
+	for range rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "declarations") {
+		b := &fact.DeviceDeclared{Device: rapid.SampledFrom([]string{"A", "B"}).Draw(t, "declared"), At: drawInstant(t, "declared at")}
+		if rapid.IntRange(0, 3).Draw(t, "before all") == 0 {
+			b.At = worldFrom - 86400
+		}
+		b.SaleableMilli = rapid.SampledFrom([]int64{100, 400, 900, 1000, 1200, 1500, 2000, 64_000}).Draw(t, "saleable")
+		out = append(out, b)
+	}
+	return out
 }
 
 // drawBusy is what devices say of their utilisation, by run and minute: two nodes that name one run say the same.

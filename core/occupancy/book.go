@@ -31,6 +31,8 @@ type Book struct {
 	live     map[Unit]bool     // units with something that is not over, see Live
 	nodes    map[string][]Unit // devices that a lease ever placed on the node
 	groups   groups
+	declared map[string][]Declaration // by device, in order of (instant, position)
+	named    map[string]bool          // devices that lease facts ever named
 }
 
 // holder is what one lease holds of one unit.
@@ -44,7 +46,10 @@ type holder struct {
 
 // NewBook is an empty book. Terms say what leases hold that do not run; nil is nothing.
 func NewBook(terms Terms) *Book {
-	return &Book{terms: terms, leases: map[string]*Lease{}, units: map[Unit][]holder{}, changing: map[*Lease]bool{}, live: map[Unit]bool{}, nodes: map[string][]Unit{}, groups: groups{}}
+	return &Book{
+		terms: terms, leases: map[string]*Lease{}, units: map[Unit][]holder{}, changing: map[*Lease]bool{}, live: map[Unit]bool{},
+		nodes: map[string][]Unit{}, groups: groups{}, declared: map[string][]Declaration{}, named: map[string]bool{},
+	}
 }
 
 // Touched is a unit and the span in which what is held of it, or can be billed of it, changed.
@@ -53,9 +58,12 @@ type Touched struct {
 	Span span.Span
 }
 
-// Apply takes one lease fact (started, resized, state changed, stopped, refusal waived) and tells what it touched.
-// Repeats and conflicts of keys were sorted out before.
+// Apply takes one lease fact (started, resized, state changed, stopped, refusal waived), or a declaration of a device, and tells what it
+// touched. Repeats and conflicts of keys were sorted out before.
 func (b *Book) Apply(f fact.Fact) []Touched {
+	if d, ok := f.Body.(*fact.DeviceDeclared); ok {
+		return b.declare(f, d)
+	}
 	l := b.lease(f.Body.Entity())
 	if w, ok := f.Body.(*fact.RefusalWaived); ok {
 		in := span.Span{From: w.From, To: w.To}
@@ -63,6 +71,9 @@ func (b *Book) Apply(f fact.Fact) []Touched {
 		return l.Within(in)
 	}
 	l.facts = append(l.facts, f)
+	for _, d := range Devices(f.Body) {
+		b.named[d.Device] = true
+	}
 	if change, ok := f.Body.(*fact.LeaseStateChanged); ok && change.State != fact.Running {
 		b.changing[l] = true
 	}

@@ -309,8 +309,50 @@ func look(b *Book, u Unit, at span.Second) string {
 			out = append(out, id+" waived")
 		}
 	}
+	if len(out) > 0 {
+		out = append(out, fmt.Sprintf("%d are saleable", b.Saleable(u, at)))
+	}
 	slices.Sort(out)
 	return fmt.Sprint(out)
+}
+
+// drawDeclaration oversells a device of the world or keeps a part of it back.
+func drawDeclaration(t *rapid.T, seq uint64) fact.Fact {
+	at := span.Second(rapid.Int64Range(1, int64(horizon)-1).Draw(t, "declared at"))
+	device, milli := rapid.SampledFrom([]string{"A", "B"}).Draw(t, "declared"), rapid.SampledFrom([]int64{1, 900, 1000, 2000}).Draw(t, "saleable")
+	return fact.Fact{Seq: seq, Key: fmt.Sprint("declared/", seq), Body: &fact.DeviceDeclared{Device: device, At: at, SaleableMilli: milli}}
+}
+
+// TestSaleableAgainstSeconds: in any order of arrival each second has what was declared last up to it, and an edge where anything was.
+func TestSaleableAgainstSeconds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var facts []fact.Fact
+		for range rapid.IntRange(0, 6).Draw(t, "declarations") {
+			facts = append(facts, drawDeclaration(t, uint64(len(facts)+1)))
+		}
+		book := NewBook(nil)
+		for _, i := range rapid.Permutation(indexes(facts)).Draw(t, "arrival") {
+			book.Apply(facts[i])
+		}
+		for _, device := range []string{"A", "B"} {
+			want := int64(1000)
+			for at := span.Second(0); at < horizon; at++ {
+				var edges []span.Second
+				for _, f := range facts { // in order of position
+					if d := f.Body.(*fact.DeviceDeclared); d.Device == device && d.At == at {
+						want, edges = d.SaleableMilli, append(edges, at)
+					}
+				}
+				got := book.SaleableEdges(nil, Unit{Device: device}, second(at))
+				if saleable := book.Saleable(Unit{Device: device}, at); saleable != want || !slices.Equal(got, edges) {
+					t.Fatalf("at %d %d of %s are saleable with edges %v, want %d with %v", at, saleable, device, got, want, edges)
+				}
+			}
+		}
+		if saleable := book.Saleable(Unit{Lease: "L"}, 5); saleable < 65536*fact.WholeShareMilli {
+			t.Fatalf("an unplaced lease may have %d", saleable)
+		}
+	})
 }
 
 // TestTouchedCoversEveryChange: looking again only at what was touched is as good as looking at everything.
@@ -323,6 +365,9 @@ func TestTouchedCoversEveryChange(t *testing.T) {
 		for _, lease := range []string{"L", "M"} {
 			from := span.Second(rapid.Int64Range(1, 30).Draw(t, "waived"))
 			facts = append(facts, fact.Fact{Key: "w/" + lease, Body: &fact.RefusalWaived{Lease: lease, From: from, To: from + 9}})
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "declarations") {
+			facts = append(facts, drawDeclaration(t, uint64(len(facts)+1)))
 		}
 		terms := drawTerms(t)
 		book := NewBook(terms)

@@ -14,8 +14,8 @@ type Unit struct {
 	Lease  string // only when Device is empty
 }
 
-// Tranche is a part of a unit held by a lease without a change. Of two that overlap on a device beyond its 1000
-// milli, the one that began later is refused (tie: the later position), page 3b, Overlap.
+// Tranche is a part of a unit held by a lease without a change. Of two that overlap on a device beyond what of it is saleable, the one
+// that began later is refused (tie: the later position), page 3b, Overlap.
 type Tranche struct {
 	Lease *Lease
 	Unit  Unit
@@ -106,7 +106,7 @@ func ordered(facts []fact.Fact) []fact.Fact {
 	return sorted
 }
 
-// At is the instant a lease fact speaks of.
+// At is the instant that a lease fact, or a declaration of a device, speaks of.
 func At(b fact.Body) span.Second {
 	switch f := b.(type) {
 	case *fact.LeaseStarted:
@@ -116,6 +116,8 @@ func At(b fact.Body) span.Second {
 	case *fact.LeaseStateChanged:
 		return f.At
 	case *fact.LeaseStopped:
+		return f.At
+	case *fact.DeviceDeclared:
 		return f.At
 	default:
 		return 0

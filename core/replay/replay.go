@@ -366,7 +366,9 @@ func LastDue(log Log, o Options) (span.Second, error) {
 	for i, s := range log.Statements {
 		s.Fact.Seq = uint64(i + 1)
 		invoicer.Apply(s.Fact)
-		if _, tick := s.Fact.Body.(*fact.SpotPriceChanged); !tick { // a price alone is no usage
+		switch s.Fact.Body.(type) {
+		case *fact.SpotPriceChanged, *fact.DeviceDeclared: // alone they are no usage
+		default:
 			last = max(last, s.Known)
 		}
 	}

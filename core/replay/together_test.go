@@ -2,13 +2,17 @@ package replay_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/gpuhour/gpuhour/core/contract/random"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
+	"github.com/gpuhour/gpuhour/core/replay"
 )
 
 // crowded are rates of one SKU with tiers by the GPUs held at once, spot, and maybe a package to buy.
@@ -87,6 +91,26 @@ func TestRatersAgreeOnSlices(t *testing.T) {
 	})
 	if drawn >= 100 && (covered < drawn/20 || priced < drawn/10) {
 		t.Errorf("of %d worlds slices are covered in %d and priced in %d", drawn, covered, priced)
+	}
+}
+
+// Leases that share devices of which more or less than one is saleable: the raters agree whatever becomes known when, and declarations
+// decide about time.
+func TestRatersAgreeOnOversoldDevices(t *testing.T) {
+	decided, drawn := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, shape{late: 2 * day, pool: true, contracts: 2})
+		drawn++
+		with, plain := agree(t, w), w.log
+		plain.Statements = slices.DeleteFunc(slices.Clone(plain.Statements), func(s replay.Statement) bool {
+			return s.Fact.Body.Type() == fact.TypeDeviceDeclared
+		})
+		if gocmp.Diff(cells(with.Totals), cells(run(t, plain).Totals)) != "" {
+			decided++
+		}
+	})
+	if drawn >= 100 && decided < drawn/5 {
+		t.Errorf("declarations decide about time in %d worlds of %d", decided, drawn)
 	}
 }
 

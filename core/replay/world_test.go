@@ -13,6 +13,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/contract/random"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
@@ -43,6 +44,7 @@ type shape struct {
 	late      int64                         // seconds by which things may become known
 	alone     bool                          // no two leases share a device
 	unplaced  bool                          // no lease has a device
+	pool      bool                          // all leases share devices
 	fit       func(*contract.Contract) bool // what contracts may say; one that does not fit is made plain
 	rates     func(random.Chooser) string   // draws rates and what goes with them, in place of any
 	meters    func(random.Chooser) string   // draws meters and the states that weigh them, in place of any
@@ -97,8 +99,35 @@ func drawWorld(t *rapid.T, s shape) *world {
 	for _, d := range w.deals {
 		w.use(t, d)
 	}
+	w.declare(t)
 	w.finish(t)
 	return w
+}
+
+// declare oversells devices that leases name, or keeps parts of them back; of devices that no two leases share it keeps nothing.
+func (w *world) declare(t *rapid.T) {
+	choose := chooser(t)
+	var devices []string
+	for _, s := range w.log.Statements {
+		for _, d := range occupancy.Devices(s.Fact.Body) {
+			if !slices.Contains(devices, d.Device) {
+				devices = append(devices, d.Device)
+			}
+		}
+	}
+	for _, device := range devices {
+		for k := range choose(4) - 1 {
+			milli := []int64{1000, 1100, 1500, 2000, 3000, 64_000, 900, 500, 143}
+			if w.alone {
+				milli = milli[:6]
+			}
+			at := w.instant(t)
+			if choose(3) == 0 {
+				at = w.from - 2*day
+			}
+			w.state(t, at, fmt.Sprintf("declare/%s/%d", device, k), &fact.DeviceDeclared{Device: device, At: at, SaleableMilli: milli[choose(len(milli))]})
+		}
+	}
 }
 
 // finish puts what was stated in order, lets clocks run on until all of it is billed, and measures.
@@ -244,10 +273,10 @@ func (w *world) lease(t *rapid.T, d *deal, c *contract.Contract) {
 		start.SKU = "unknown"
 	}
 	devices := []string{id + "-a", id + "-b"}
-	if !w.alone && choose(2) == 0 {
+	if w.pool || !w.alone && choose(2) == 0 {
 		devices = []string{"shared-a", "shared-b"}
 	}
-	placed := !w.unplaced && choose(3) > 0
+	placed := w.pool || !w.unplaced && choose(3) > 0
 	start.Devices, start.Count, start.ShareMilli = w.holds(t, placed, devices)
 	w.state(t, at, id, start)
 	if placed {

@@ -16,7 +16,8 @@
 //	events:              at: an instant with its offset; known: when it was learnt (default at); key: its name, so that a
 //	                     repeat is one; and one of lease_started, lease_resized, lease_state_changed, lease_stopped,
 //	                     refusal_waived, refusal_carried, contract_amended {contract, document}, price_book_published,
-//	                     spot_price_changed, meter_recorded, package_purchased, package_ended, contract_terminated, with the fields of core/fact.
+//	                     spot_price_changed, meter_recorded, package_purchased, package_ended, contract_terminated,
+//	                     device_declared, with the fields of core/fact.
 //	                     refused: part of the reason for which the edge must not take the statement at all.
 //	                     Or from, to, samples: {node, device, util: 0 to 100 | unknown, missing: [{from, to}], run, known,
 //	                     batch: 60s}. The node speaks for all of the span, also where the device is missing.

@@ -24,6 +24,7 @@ func kinds() []string {
 	return []string{
 		"lease_started", "lease_resized", "lease_state_changed", "lease_stopped", "refusal_waived", "refusal_carried", "contract_amended",
 		"price_book_published", "spot_price_changed", "meter_recorded", "package_purchased", "package_ended", "contract_terminated",
+		"device_declared",
 	}
 }
 
@@ -104,6 +105,13 @@ func (p *parsing) body(s section, kind string, at span.Second) fact.Body {
 		if f, ok := p.section(n, field, "lease", "by"); ok {
 			set(f, "lease", text, &b.Lease)
 			set(f, "by", func(v string) (fact.EndedBy, error) { return fact.EndedBy(v), nil }, &b.By)
+		}
+		return b
+	case "device_declared":
+		b := &fact.DeviceDeclared{At: at}
+		if f, ok := p.section(n, field, "device", "saleable_milli"); ok {
+			set(f, "device", text, &b.Device)
+			set(f, "saleable_milli", parseCount, &b.SaleableMilli)
 		}
 		return b
 	case "refusal_waived", "refusal_carried":

@@ -121,8 +121,8 @@ func (w *World) hold() {
 				changed = true
 			}
 		}
-		if changed {
-			now = w.shareOut()
+		if changed || slices.ContainsFunc(w.declared, func(d *fact.DeviceDeclared) bool { return d.At == at }) {
+			now = w.shareOut(at)
 		}
 		w.held = append(w.held, now)
 		if len(now) == 0 && !slices.ContainsFunc(w.leases, func(l *lease) bool { return len(l.changes) > 0 || l.state != "" }) {
@@ -264,8 +264,18 @@ func (l *lease) holdStated(c change) {
 	l.parts = kept
 }
 
-// shareOut gives every device's 1,000 milli to who began first.
-func (w *World) shareOut() []grant {
+// saleable is what of a device may be sold at once: what was declared last, or 1,000 milli.
+func (w *World) saleable(device string, at span.Second) int64 {
+	for _, d := range slices.Backward(w.declared) {
+		if d.Device == device && d.At <= at {
+			return d.SaleableMilli
+		}
+	}
+	return 1000
+}
+
+// shareOut gives what is saleable of every device to who began first.
+func (w *World) shareOut(at span.Second) []grant {
 	var all []grant
 	for _, l := range w.leases {
 		all = append(all, l.parts...)
@@ -278,7 +288,7 @@ func (w *World) shareOut() []grant {
 		g := &all[i]
 		g.granted, g.state = g.milli, g.lease.heldAs
 		if g.device != "" {
-			g.granted = min(g.milli, 1000-given[g.device])
+			g.granted = min(g.milli, w.saleable(g.device, at)-given[g.device])
 		}
 		given[g.device] += g.granted
 	}

@@ -303,7 +303,7 @@ func (r *rater) refusedIn(e *ended, h share, last span.Second) (milli int64) {
 	if h.device == "" {
 		return 0
 	}
-	room := int64(1000)
+	room := r.saleable(h.device, last)
 	for _, g := range r.at(last) {
 		switch earlier := g.began < last || g.position < e.position; {
 		case g.device != h.device:

@@ -23,6 +23,7 @@ type World struct {
 	purchases map[string][]purchase
 	readings  []reading
 	leases    []*lease
+	declared  []*fact.DeviceDeclared
 	ended     []*ended
 	samples   map[string]map[span.Second]sample
 	slow      map[string]map[span.Second]bool // by device and hour: its source is
@@ -99,6 +100,7 @@ func New(facts []fact.Fact, batches []usage.Batch, until span.Second) *World {
 			w.endPackage(b)
 		}
 	}
+	slices.SortStableFunc(w.declared, func(a, b *fact.DeviceDeclared) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.readings, func(a, b reading) int { return cmp.Compare(a.At, b.At) })
 	w.readings = w.taken()
 	for i := range batches {
@@ -219,6 +221,8 @@ func (w *World) state(position int, f fact.Fact) {
 		if value, err := money.ParseDecimal(b.Quantity); err == nil && value.Sign() >= 0 && value.Cmp(big.NewRat(1_000_000_000_000_000, 1)) <= 0 {
 			w.readings = append(w.readings, reading{b, value})
 		}
+	case *fact.DeviceDeclared:
+		w.declared = append(w.declared, b)
 	case *fact.RefusalWaived:
 		l := w.lease(b.Lease)
 		l.waived = append(l.waived, span.Span{From: b.From, To: b.To})

@@ -102,6 +102,7 @@ func samples() []fact.Body {
 		&fact.PackagePurchased{Contract: "c1", Package: "week", At: 1_772_000_000, Count: 2},
 		&fact.PackageEnded{Contract: "c1", Purchase: "c1/week/1", At: 1_772_000_000, By: fact.ByCustomer},
 		&fact.ContractTerminated{Contract: "c1", At: 1_772_000_000, By: fact.ByProvider},
+		&fact.DeviceDeclared{Device: "GPU-0", At: 1_772_000_000, SaleableMilli: 2000},
 	}
 }
 

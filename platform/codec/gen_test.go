@@ -19,7 +19,7 @@ var types = []fact.Type{
 	fact.TypeCustomerHalted, fact.TypeCutRequested, fact.TypeCutDone, fact.TypePeriodClosed, fact.TypeInvoiceIssued,
 	fact.TypeInvoiceRecovered, fact.TypeLogRecovered, fact.TypeAlertRaised, fact.TypeAlertResolved,
 	fact.TypePriceBookPublished, fact.TypeSpotPriceChanged, fact.TypeMeterRecorded, fact.TypePackagePurchased,
-	fact.TypePackageEnded, fact.TypeContractTerminated,
+	fact.TypePackageEnded, fact.TypeContractTerminated, fact.TypeDeviceDeclared,
 }
 
 // draw makes valid parts of facts. Names hold what subjects and headers must guard: dots, quotes, other scripts.
@@ -127,6 +127,8 @@ func (d draw) body(t fact.Type) fact.Body {
 		return &fact.PackagePurchased{Contract: d.name(), Package: d.name(), At: d.instant(), Count: d.share()}
 	case fact.TypeContractTerminated:
 		return &fact.ContractTerminated{Contract: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
+	case fact.TypeDeviceDeclared:
+		return &fact.DeviceDeclared{Device: d.name(), At: d.instant(), SaleableMilli: rapid.Int64Range(1, fact.MaxSaleableMilli).Draw(d.T, "saleable")}
 	case fact.TypePackageEnded:
 		return &fact.PackageEnded{Contract: d.name(), Purchase: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
 	case fact.TypeCustomerHalted:

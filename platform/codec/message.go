@@ -45,6 +45,8 @@ func newMessage(t fact.Type) proto.Message {
 		return new(logv1.PackageEnded)
 	case fact.TypeContractTerminated:
 		return new(logv1.ContractTerminated)
+	case fact.TypeDeviceDeclared:
+		return new(logv1.DeviceDeclared)
 	case fact.TypeCustomerHalted:
 		return new(logv1.CustomerHalted)
 	case fact.TypeCutRequested:

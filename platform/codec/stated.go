@@ -37,6 +37,8 @@ func statedMessage(b fact.Body) proto.Message {
 		return &logv1.LeaseStateChanged{Lease: b.Lease, AtUnixSeconds: int64(b.At), State: toWire(leaseStates, b.State)}
 	case *fact.LeaseStopped:
 		return &logv1.LeaseStopped{Lease: b.Lease, AtUnixSeconds: int64(b.At), By: toWire(endedBys, b.By)}
+	case *fact.DeviceDeclared:
+		return &logv1.DeviceDeclared{Device: b.Device, AtUnixSeconds: int64(b.At), SaleableMilli: b.SaleableMilli}
 	case *fact.RefusalWaived:
 		return &logv1.RefusalWaived{Lease: b.Lease, FromUnixSeconds: int64(b.From), ToUnixSeconds: int64(b.To), By: b.By, Note: b.Note}
 	case *fact.RefusalCarried:
@@ -98,6 +100,8 @@ func statedBody(m proto.Message) (fact.Body, error) {
 	case *logv1.LeaseStopped:
 		by, err := fromWire(endedBys, m.GetBy())
 		return &fact.LeaseStopped{Lease: m.GetLease(), At: span.Second(m.GetAtUnixSeconds()), By: by}, err
+	case *logv1.DeviceDeclared:
+		return &fact.DeviceDeclared{Device: m.GetDevice(), At: span.Second(m.GetAtUnixSeconds()), SaleableMilli: m.GetSaleableMilli()}, nil
 	case *logv1.RefusalWaived:
 		return &fact.RefusalWaived{
 			Lease: m.GetLease(), From: span.Second(m.GetFromUnixSeconds()), To: span.Second(m.GetToUnixSeconds()), By: m.GetBy(), Note: m.GetNote(),

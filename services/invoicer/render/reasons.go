@@ -131,8 +131,13 @@ var reasons = []reason{
 		"价格取决于当日是否为节假日，而合同引用的节假日历未涵盖该日。", "请以补充协议在分时计价条款中增加该年度的节假日历。",
 	},
 	{
-		"overlap", "The device was already given out to an earlier lease.", "Correct the lease that is wrong: one device has one holder at a time.",
-		"设备已分配给更早的租约。", "请更正有误的租约：同一设备同一时间只能属于一份租约。",
+		"overlap", "All that may be sold of the device was given out to earlier leases.",
+		"Correct the lease that is wrong, or declare that more of the device may be sold (device.declared.v1).",
+		"该设备可同时出售的份额已分配给更早的租约。", "请更正有误的租约；如该设备允许超售，请提交 device.declared.v1。",
+	},
+	{
+		"unknown_device", "No lease names the device that was declared.", "Nothing, if its first lease is still to come; else declare the device under its right name.",
+		"没有租约使用所申报的设备。", "如其首份租约尚未提交，无需处理；否则请以正确的设备名重新申报。",
 	},
 	{
 		"unknown_lease", "No start of the lease is known.", "State the lease's start.",

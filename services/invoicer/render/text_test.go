@@ -171,7 +171,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		contract.BadContract, contract.SecondSignature, contract.UnsupportedAmendment, contract.UnknownContract,
 		contract.WrongCustomer, contract.OutsideTerm, contract.NoContract, contract.AmbiguousContract,
 		string(price.OutsideTerm), string(price.UnsupportedMode), string(price.NoRate), string(price.NoRegion), string(price.NoServiceTier),
-		occupancy.UnknownLease, occupancy.StopBeforeStart, occupancy.SecondStart, occupancy.AfterStop,
+		occupancy.UnknownLease, occupancy.StopBeforeStart, occupancy.SecondStart, occupancy.AfterStop, occupancy.UnknownDevice,
 		meter.ReasonOverlap, meter.ReasonSlowSource, meter.AssertionFailed, meter.ConflictingFact,
 		string(usage.Undecodable), string(usage.WrongPartition), string(usage.SequenceConflict), string(usage.AheadOfTick), string(usage.BadSignature),
 	}

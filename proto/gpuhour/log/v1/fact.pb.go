@@ -1425,6 +1425,67 @@ func (x *ContractTerminated) GetBy() EndedBy {
 	return EndedBy_ENDED_BY_UNSPECIFIED
 }
 
+// DeviceDeclared is device.declared.v1.
+type DeviceDeclared struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	AtUnixSeconds int64                  `protobuf:"varint,2,opt,name=at_unix_seconds,json=atUnixSeconds,proto3" json:"at_unix_seconds,omitempty"`
+	SaleableMilli int64                  `protobuf:"varint,3,opt,name=saleable_milli,json=saleableMilli,proto3" json:"saleable_milli,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceDeclared) Reset() {
+	*x = DeviceDeclared{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceDeclared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceDeclared) ProtoMessage() {}
+
+func (x *DeviceDeclared) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceDeclared.ProtoReflect.Descriptor instead.
+func (*DeviceDeclared) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DeviceDeclared) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *DeviceDeclared) GetAtUnixSeconds() int64 {
+	if x != nil {
+		return x.AtUnixSeconds
+	}
+	return 0
+}
+
+func (x *DeviceDeclared) GetSaleableMilli() int64 {
+	if x != nil {
+		return x.SaleableMilli
+	}
+	return 0
+}
+
 // CustomerHalted is customer.halted.v1.
 type CustomerHalted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1437,7 +1498,7 @@ type CustomerHalted struct {
 
 func (x *CustomerHalted) Reset() {
 	*x = CustomerHalted{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1510,7 @@ func (x *CustomerHalted) String() string {
 func (*CustomerHalted) ProtoMessage() {}
 
 func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[18]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1523,7 @@ func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomerHalted.ProtoReflect.Descriptor instead.
 func (*CustomerHalted) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{18}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CustomerHalted) GetCustomer() string {
@@ -1497,7 +1558,7 @@ type CutRequested struct {
 
 func (x *CutRequested) Reset() {
 	*x = CutRequested{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1570,7 @@ func (x *CutRequested) String() string {
 func (*CutRequested) ProtoMessage() {}
 
 func (x *CutRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1583,7 @@ func (x *CutRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequested.ProtoReflect.Descriptor instead.
 func (*CutRequested) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CutRequested) GetCut() string {
@@ -1552,7 +1613,7 @@ type Total struct {
 
 func (x *Total) Reset() {
 	*x = Total{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1625,7 @@ func (x *Total) String() string {
 func (*Total) ProtoMessage() {}
 
 func (x *Total) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1638,7 @@ func (x *Total) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Total.ProtoReflect.Descriptor instead.
 func (*Total) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Total) GetContract() string {
@@ -1625,7 +1686,7 @@ type CutDone struct {
 
 func (x *CutDone) Reset() {
 	*x = CutDone{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1698,7 @@ func (x *CutDone) String() string {
 func (*CutDone) ProtoMessage() {}
 
 func (x *CutDone) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1711,7 @@ func (x *CutDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutDone.ProtoReflect.Descriptor instead.
 func (*CutDone) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CutDone) GetCut() string {
@@ -1709,7 +1770,7 @@ type PeriodClosed struct {
 
 func (x *PeriodClosed) Reset() {
 	*x = PeriodClosed{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1782,7 @@ func (x *PeriodClosed) String() string {
 func (*PeriodClosed) ProtoMessage() {}
 
 func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1795,7 @@ func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodClosed.ProtoReflect.Descriptor instead.
 func (*PeriodClosed) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PeriodClosed) GetContract() string {
@@ -1786,7 +1847,7 @@ type InvoiceIssued struct {
 
 func (x *InvoiceIssued) Reset() {
 	*x = InvoiceIssued{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1859,7 @@ func (x *InvoiceIssued) String() string {
 func (*InvoiceIssued) ProtoMessage() {}
 
 func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1872,7 @@ func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceIssued.ProtoReflect.Descriptor instead.
 func (*InvoiceIssued) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InvoiceIssued) GetSeries() string {
@@ -1864,7 +1925,7 @@ type InvoiceRecovered struct {
 
 func (x *InvoiceRecovered) Reset() {
 	*x = InvoiceRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1937,7 @@ func (x *InvoiceRecovered) String() string {
 func (*InvoiceRecovered) ProtoMessage() {}
 
 func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1950,7 @@ func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceRecovered.ProtoReflect.Descriptor instead.
 func (*InvoiceRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InvoiceRecovered) GetIncarnation() uint64 {
@@ -1946,7 +2007,7 @@ type LogRecovered struct {
 
 func (x *LogRecovered) Reset() {
 	*x = LogRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2019,7 @@ func (x *LogRecovered) String() string {
 func (*LogRecovered) ProtoMessage() {}
 
 func (x *LogRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2032,7 @@ func (x *LogRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecovered.ProtoReflect.Descriptor instead.
 func (*LogRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogRecovered) GetIncarnation() uint64 {
@@ -2012,7 +2073,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2085,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2098,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Alert) GetRule() string {
@@ -2106,7 +2167,7 @@ type AlertRaised struct {
 
 func (x *AlertRaised) Reset() {
 	*x = AlertRaised{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2179,7 @@ func (x *AlertRaised) String() string {
 func (*AlertRaised) ProtoMessage() {}
 
 func (x *AlertRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2192,7 @@ func (x *AlertRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRaised.ProtoReflect.Descriptor instead.
 func (*AlertRaised) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{27}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AlertRaised) GetAlert() *Alert {
@@ -2151,7 +2212,7 @@ type AlertResolved struct {
 
 func (x *AlertResolved) Reset() {
 	*x = AlertResolved{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2224,7 @@ func (x *AlertResolved) String() string {
 func (*AlertResolved) ProtoMessage() {}
 
 func (x *AlertResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2237,7 @@ func (x *AlertResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertResolved.ProtoReflect.Descriptor instead.
 func (*AlertResolved) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{28}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AlertResolved) GetAlert() *Alert {
@@ -2283,7 +2344,11 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\x12ContractTerminated\x12\x1a\n" +
 	"\bcontract\x18\x01 \x01(\tR\bcontract\x12&\n" +
 	"\x0fat_unix_seconds\x18\x02 \x01(\x03R\ratUnixSeconds\x12'\n" +
-	"\x02by\x18\x03 \x01(\x0e2\x17.gpuhour.log.v1.EndedByR\x02by\"Z\n" +
+	"\x02by\x18\x03 \x01(\x0e2\x17.gpuhour.log.v1.EndedByR\x02by\"w\n" +
+	"\x0eDeviceDeclared\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12&\n" +
+	"\x0fat_unix_seconds\x18\x02 \x01(\x03R\ratUnixSeconds\x12%\n" +
+	"\x0esaleable_milli\x18\x03 \x01(\x03R\rsaleableMilli\"Z\n" +
 	"\x0eCustomerHalted\x12\x1a\n" +
 	"\bcustomer\x18\x01 \x01(\tR\bcustomer\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -2370,7 +2435,7 @@ func file_gpuhour_log_v1_fact_proto_rawDescGZIP() []byte {
 }
 
 var file_gpuhour_log_v1_fact_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(ClockMode)(0),             // 0: gpuhour.log.v1.ClockMode
 	(LeaseState)(0),            // 1: gpuhour.log.v1.LeaseState
@@ -2393,17 +2458,18 @@ var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(*PackagePurchased)(nil),   // 18: gpuhour.log.v1.PackagePurchased
 	(*PackageEnded)(nil),       // 19: gpuhour.log.v1.PackageEnded
 	(*ContractTerminated)(nil), // 20: gpuhour.log.v1.ContractTerminated
-	(*CustomerHalted)(nil),     // 21: gpuhour.log.v1.CustomerHalted
-	(*CutRequested)(nil),       // 22: gpuhour.log.v1.CutRequested
-	(*Total)(nil),              // 23: gpuhour.log.v1.Total
-	(*CutDone)(nil),            // 24: gpuhour.log.v1.CutDone
-	(*PeriodClosed)(nil),       // 25: gpuhour.log.v1.PeriodClosed
-	(*InvoiceIssued)(nil),      // 26: gpuhour.log.v1.InvoiceIssued
-	(*InvoiceRecovered)(nil),   // 27: gpuhour.log.v1.InvoiceRecovered
-	(*LogRecovered)(nil),       // 28: gpuhour.log.v1.LogRecovered
-	(*Alert)(nil),              // 29: gpuhour.log.v1.Alert
-	(*AlertRaised)(nil),        // 30: gpuhour.log.v1.AlertRaised
-	(*AlertResolved)(nil),      // 31: gpuhour.log.v1.AlertResolved
+	(*DeviceDeclared)(nil),     // 21: gpuhour.log.v1.DeviceDeclared
+	(*CustomerHalted)(nil),     // 22: gpuhour.log.v1.CustomerHalted
+	(*CutRequested)(nil),       // 23: gpuhour.log.v1.CutRequested
+	(*Total)(nil),              // 24: gpuhour.log.v1.Total
+	(*CutDone)(nil),            // 25: gpuhour.log.v1.CutDone
+	(*PeriodClosed)(nil),       // 26: gpuhour.log.v1.PeriodClosed
+	(*InvoiceIssued)(nil),      // 27: gpuhour.log.v1.InvoiceIssued
+	(*InvoiceRecovered)(nil),   // 28: gpuhour.log.v1.InvoiceRecovered
+	(*LogRecovered)(nil),       // 29: gpuhour.log.v1.LogRecovered
+	(*Alert)(nil),              // 30: gpuhour.log.v1.Alert
+	(*AlertRaised)(nil),        // 31: gpuhour.log.v1.AlertRaised
+	(*AlertResolved)(nil),      // 32: gpuhour.log.v1.AlertResolved
 }
 var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	0,  // 0: gpuhour.log.v1.ClockDeclared.mode:type_name -> gpuhour.log.v1.ClockMode
@@ -2414,9 +2480,9 @@ var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	2,  // 5: gpuhour.log.v1.LeaseStopped.by:type_name -> gpuhour.log.v1.EndedBy
 	2,  // 6: gpuhour.log.v1.PackageEnded.by:type_name -> gpuhour.log.v1.EndedBy
 	2,  // 7: gpuhour.log.v1.ContractTerminated.by:type_name -> gpuhour.log.v1.EndedBy
-	23, // 8: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
-	29, // 9: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
-	29, // 10: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
+	24, // 8: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
+	30, // 9: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
+	30, // 10: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
@@ -2435,7 +2501,7 @@ func file_gpuhour_log_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_fact_proto_rawDesc), len(file_gpuhour_log_v1_fact_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

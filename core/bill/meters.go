@@ -49,7 +49,13 @@ func (c *pricing) meter(q metered) {
 		return
 	}
 	exact, steps := new(big.Rat), []string{}
-	if q.total.Sign() == 0 {
+	switch {
+	case c.inTrial():
+		if q.total.Sign() > 0 {
+			c.item(LineKey{Item: ItemMeter, Name: q.name}, Item{Quantity: q.total, Unit: q.parts[0].Unit, Steps: append(q.states, "trial"), Inputs: q.inputs}, exact)
+		}
+		return
+	case q.total.Sign() == 0:
 		exact, steps = c.charge(q.parts[len(q.parts)-1].Meter, q.total)
 		if exact.Sign() == 0 {
 			return

@@ -41,7 +41,9 @@ func (a LimitAction) String() string { return nameOf(LimitActionNames(), int(a))
 func limitFields() []string { return []string{"spend", "action", "alert_at", "overshoot"} }
 
 // limitUnits are the spans of limits, in the order of the cycles.
-func limitUnits() []string { return []string{"hour", "day", "week", "month", "quarter", "year"} }
+func limitUnits() []string {
+	return []string{"hour", "day", "week", "fortnight", "month", "quarter", "year"}
+}
 
 func (r *reader) limits(s section, c *Contract) {
 	f, ok := r.section(s.values["limits"], join(s.field, "limits"), limitFields(), nil)
@@ -94,9 +96,10 @@ func (r *reader) limitFits(f section, l *Limit) {
 	case !minorUnits(l.Spend, r.contract.Currency):
 		r.failf(at, field, "round it", "no bill can end at a cap with more digits than %s has", r.contract.Currency)
 	case r.contract.Spend != nil && r.contract.Spend.Monthly != nil:
-		// The most that a commitment asks for a period: three months, twelve, or a week or day of the shortest month.
+		// The most that a commitment asks for a period: three months, twelve, or two weeks, a week or a day of the shortest month.
 		months := map[calendar.Cycle]*big.Rat{
-			calendar.Daily: big.NewRat(1, 28), calendar.Weekly: big.NewRat(7, 28), calendar.Monthly: big.NewRat(1, 1), calendar.Quarterly: big.NewRat(3, 1), calendar.Yearly: big.NewRat(12, 1),
+			calendar.Daily: big.NewRat(1, 28), calendar.Weekly: big.NewRat(7, 28), calendar.Biweekly: big.NewRat(14, 28),
+			calendar.Monthly: big.NewRat(1, 1), calendar.Quarterly: big.NewRat(3, 1), calendar.Yearly: big.NewRat(12, 1),
 		}[b.Cycle]
 		if months != nil && months.Mul(months, r.contract.Spend.Monthly).Cmp(l.Spend) > 0 {
 			r.failf(at, field, "raise the cap", "the cap is below the commitment of a period, which can be %s",
@@ -168,11 +171,11 @@ func (l *Limit) AlertText() string {
 // zone puts its start behind that. Its limit is whole, also where the term cuts the span. The contract must have a limit.
 func (c *Contract) LimitSpan(period span.Span) span.Span {
 	anchor := 1
-	if c.Limit.Per == c.Billing.Cycle || c.Billing.Cycle >= calendar.Monthly {
-		anchor = c.Billing.Anchor // months of a bill are those of its limit
+	if c.Limit.Per.MaxAnchor() == c.Billing.Cycle.MaxAnchor() {
+		anchor = c.Billing.Anchor // months of a bill are those of its limit, and weeks too
 	}
 	ever := span.Span{From: c.Term.From, To: span.Open} // a period that was taken out of the term counted in one too
-	whole := calendar.PeriodAt(c.Limit.Per, anchor, ever, c.Zone, max(period.From, c.Term.From)).Span
+	whole := calendar.Whole(c.Limit.Per, anchor, c.counted(), c.Zone, max(period.From, c.Term.From)).Intersect(ever)
 	if within := whole.Intersect(c.Term); !within.Empty() {
 		return within
 	}

@@ -190,6 +190,12 @@ func (r *rater) meters() {
 			continue
 		}
 		exact := new(big.Rat)
+		if r.free(r.id, r.period.From) {
+			if q.total.Sign() > 0 {
+				r.add(Key{Item: "meter", Name: name}, q.total, exact)
+			}
+			continue
+		}
 		if q.total.Sign() == 0 {
 			m, _ := q.last.Meter(name)
 			if exact = charge(m, q.total); exact.Sign() == 0 {

@@ -4,9 +4,11 @@ package render
 //
 //tidy:const
 var chineseContract = map[string]string{
-	"CONTRACT %s":   "合同 %s",
-	"Currency":      "币种",
-	"Term":          "合同期",
+	"CONTRACT %s": "合同 %s",
+	"Currency":    "币种",
+	"Term":        "合同期",
+	"until %s: use costs nothing, and no fee, limit or commitment holds": "截至 %s：用量不计费，且不适用固定费、限额和消费承诺",
+	"the end of %s": "%s 日终",
 	"Price book":    "价目表",
 	"price book %s": "价目表 %s",
 	"open":          "无固定期限",
@@ -25,6 +27,7 @@ var chineseContract = map[string]string{
 	"hourly":                   "按小时",
 	"daily":                    "按天",
 	"weekly":                   "按周",
+	"biweekly":                 "每两周",
 	"monthly":                  "按月",
 	"quarterly":                "按季",
 	"yearly":                   "按年",
@@ -34,6 +37,7 @@ var chineseContract = map[string]string{
 	"hour":                     "小时",
 	"day":                      "天",
 	"week":                     "周",
+	"fortnight":                "两周",
 	"quarter":                  "季",
 	"year":                     "年",
 	"actual":                   "按实际",
@@ -234,6 +238,9 @@ var chineseContract = map[string]string{
 	"true":                 "是",
 	"contract or customer": "合同编号或客户",
 	"the term's start":     "合同起始日",
+	"the trial":            "试用期",
+	"trial":                "试用期",
+	"until":                "截止",
 	"the unit, aggregate or value of meter %s": "计量项 %s 的单位、汇总或读数方式",
 	"false": "否",
 }

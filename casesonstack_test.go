@@ -47,7 +47,7 @@ func TestMarkedCasesShowEveryClause(t *testing.T) {
 	for _, word := range []string{
 		"schedule:", "holidays:", "add:", "idle_relief:", "bill_by: observed", "spot:", "lock:", "reclaimed_free_within:", "reserved:", "forward:",
 		"take_or_pay: true", "packages:", "price_book:", "cap:", "volume:", "method: volume", "meters:", "aggregate:", "addons:", "bundles:", "commitment:", "states:",
-		"pay: advance", "kind: advance",
+		"pay: advance", "kind: advance", "trial:",
 		"region:", "service_tier:", "dedicated:", "minimum:", "granularity:", "Australia/Sydney",
 		"lease_resized:", "lease_state_changed:", "refusal_waived:", "refusal_carried:", "contract_amended:", "price_book_published:",
 		"spot_price_changed:", "meter_recorded:", "package_purchased:", "samples:", "kind: correction", "blocked:", "refused:", "waived:", "free:", "unobserved:",

@@ -56,17 +56,18 @@ func (c *pricing) addonFee(name string) {
 	c.addonOnce(name)
 }
 
-// addonOnce is a fee that is due once: in the period that holds the first instant at which the contract states it, at the price stated then. What is
-// agreed for later changes nothing about it, be it another price or that there is no such add-on any more.
+// addonOnce is a fee that is due once: in the period that holds the first instant behind the trial at which the contract states it, or has
+// stated it in the trial, at the price stated first. What is agreed for later changes nothing about it, be it another price or that there is no
+// such add-on any more.
 func (c *pricing) addonOnce(name string) {
 	for _, p := range c.contracts.Pieces(c.Contract.ID, span.Span{To: span.Open}) {
 		a, ok := p.Contract.Addon(name)
 		if !ok || a.Fee == nil || a.Fee.Unit != contract.Once {
 			continue
 		}
-		if c.Period.Contains(p.Span.From) && (a.Advance || !c.ahead) {
+		if due := max(p.Span.From, p.Contract.Trial.To); c.Period.Contains(due) && (a.Advance || !c.ahead) {
 			one := big.NewRat(1, 1)
-			inputs := c.input(nil, Input{Kind: InputOnce, Span: span.Span{From: p.Span.From, To: p.Span.From}, Counts: one})
+			inputs := c.input(nil, Input{Kind: InputOnce, Span: span.Span{From: due, To: due}, Counts: one})
 			steps := []string{"price " + a.Fee.Text(c.Contract.Currency)}
 			c.item(LineKey{Item: ItemAddon, Name: name}, Item{Quantity: one, Steps: steps, Inputs: inputs}, new(big.Rat).Set(a.Fee.Amount))
 		}

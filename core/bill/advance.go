@@ -27,7 +27,8 @@ func phasesInAdvance() []func(*pricing) error {
 	return []func(*pricing) error{(*pricing).feesInAdvance, (*pricing).round, (*pricing).total}
 }
 
-// feesInAdvance charges the fees of reservations and add-ons that are paid in advance: both ask whether the statement is one.
+// feesInAdvance charges the fees of reservations and add-ons that are paid in advance: both ask whether the statement is one. Local days
+// of a trial count none.
 func (c *pricing) feesInAdvance() error {
 	c.collect((*pricing).reservationFees)
 	for _, name := range c.addonNames() {

@@ -23,7 +23,7 @@ func cancels(invoice string) string { return "cancels/" + invoice }
 func (d *Document) Cancellation() (*Document, error) {
 	out := *d
 	out.Kind, out.Invoice, out.Series, out.Number, out.Cancels = KindCancellation, "", "", 0, d.Invoice
-	out.Limit = nil
+	out.Limit, out.TrialUntil = nil, ""
 	out.Lines, out.Unbilled, out.Quantity = make([]DocumentLine, len(d.Lines)), []UnbilledLine{}, d.Quantity.negated()
 	currency, err := money.ParseCurrency(d.Currency)
 	if err != nil {

@@ -49,6 +49,7 @@ type Document struct {
 	Total         string         `json:"total"`
 	RoundingBound string         `json:"rounding_bound"` // how far the lines can be from their exact sum, see roundingBound
 	Limit         *DocumentLimit `json:"limit,omitempty"`
+	TrialUntil    string         `json:"trial_until,omitempty"` // of a period in which nothing is charged for use
 }
 
 // DocumentPeriod is [from, to) in the contract's zone.
@@ -144,6 +145,9 @@ func NewDocument(s, before *Statement, n int) *Document {
 		Timezone: c.Zone.String(), TZVersion: calendar.TZVersion, Rounding: c.Billing.Rounding.String(),
 		Period:  DocumentPeriod{From: c.Zone.Text(s.Period.From), To: c.Zone.Text(s.Period.To)},
 		Closing: n, Lines: []DocumentLine{}, Unbilled: []UnbilledLine{}, Limit: s.ownLimit(),
+	}
+	if s.inTrial() {
+		d.TrialUntil = c.Zone.Text(c.Trial.To)
 	}
 	switch {
 	case n == 0:

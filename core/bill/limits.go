@@ -84,11 +84,12 @@ type DocumentAhead struct {
 	Overshoot string `json:"overshoot"` // 0.00 within the limit
 }
 
-// NewLimit tells where the limit of a contract stands in the span that a billing period counts in, nil for a contract without one.
+// NewLimit tells where the limit of a contract stands in the span that a billing period counts in, nil for a contract without one and in
+// its trial.
 // spent is the sum of Charges of the span's periods up to that one, ahead is nil where nobody asks.
 func NewLimit(c *contract.Contract, period span.Span, spent money.Rounded, ahead *Ahead) *DocumentLimit {
 	l := c.Limit
-	if l == nil {
+	if l == nil || c.InTrial(period.From) {
 		return nil
 	}
 	of := c.LimitSpan(period)

@@ -50,6 +50,12 @@ func (c *pricing) meter(q metered) {
 	if len(q.parts) == 0 {
 		return
 	}
+	if c.inTrial() {
+		if q.total.Sign() > 0 {
+			c.item(LineKey{Item: ItemMeter, Name: q.name}, Item{Quantity: q.total, Unit: q.parts[0].Unit, Steps: append(q.states, "trial"), Inputs: q.inputs}, new(big.Rat))
+		}
+		return
+	}
 	exact, steps := c.eachReading(q)
 	levels, tiers := c.byLevel(q)
 	exact.Add(exact, levels)

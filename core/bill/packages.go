@@ -14,6 +14,12 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
+// purchases makes lines of what packages cost that were bought in the period.
+func (c *pricing) purchases() error {
+	c.collect((*pricing).packageFees)
+	return nil
+}
+
 // packageFees charges the packages that were bought in the period, at the price of the version in force then. One that ended before its
 // time has the fee that its early_end leaves: what was billed before of the rest is given back by the statement's correction.
 func (c *pricing) packageFees(f *fees) {

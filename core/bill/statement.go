@@ -98,6 +98,15 @@ func phases() []func(*pricing) error {
 	}
 }
 
+// phasesInTrial are those of a period in the trial: use is counted and costs nothing, no fee, limit or commitment holds, and only what was
+// bought is due.
+func phasesInTrial() []func(*pricing) error {
+	return []func(*pricing) error{(*pricing).time, (*pricing).purchases, (*pricing).meters, (*pricing).round, (*pricing).total}
+}
+
+// inTrial tells whether the period lies in the contract's trial, whose end is the end of a period.
+func (s *Statement) inTrial() bool { return s.Contract.InTrial(s.Period.From) }
+
 // Compute prices ledger totals. The totals are those of one contract's period. An empty one owes nothing but them, see
 // Invoicer.Statement.
 func Compute(contracts *contract.Register, id string, period span.Span, totals []meter.Total) (*Statement, error) {
@@ -121,6 +130,9 @@ func (c *pricing) bill(id string, period span.Span, phases []func(*pricing) erro
 		return nil, fmt.Errorf("price %s %v: no version of the contract speaks of it", id, period)
 	}
 	c.Statement = &Statement{Contract: v.Contract, Period: period}
+	if c.inTrial() && !c.ahead {
+		phases = phasesInTrial()
+	}
 	for _, phase := range phases {
 		if err := phase(c); err != nil {
 			return nil, fmt.Errorf("price %s %v: %w", id, period, err)

@@ -216,6 +216,8 @@ func TestAnchors(t *testing.T) {
 		{"F54", calendar.Monthly, 17, "2026-07-19", "2026-07-19 2026-08-17"},
 		{"F54", calendar.Monthly, 31, "2022-02-19", "2022-02-19 2022-02-28 2022-03-31"},
 		{"F54", calendar.Weekly, 1, "2026-02-02", "2026-02-02 2026-02-09 2026-02-16 2026-02-23"},
+		{"F54", calendar.Biweekly, 3, "2022-02-02", "2022-02-02 2022-02-16 2022-03-02"},
+		{"biweekly behind a stub", calendar.Biweekly, 1, "2026-02-03", "2026-02-03 2026-02-09 2026-02-23 2026-03-09 2026-03-23 2026-04-06"},
 		{"weekly from Sunday", calendar.Weekly, 7, "2026-02-02", "2026-02-02 2026-02-08 2026-02-15"},
 		{"F57", calendar.Monthly, 10, "2021-01-01", "2021-01-01 2021-01-10 2021-02-10 2021-03-10"},
 		{"F57", calendar.Quarterly, 1, "2021-01-10", "2021-01-10 2021-04-01 2021-07-01"},
@@ -344,8 +346,8 @@ func TestCycles(t *testing.T) {
 			t.Errorf("%s reads as %v, %v", name, c, err)
 		}
 	}
-	if _, err := calendar.ParseCycle("biweekly"); err == nil {
-		t.Error("biweekly was accepted")
+	if _, err := calendar.ParseCycle("fortnightly"); err == nil {
+		t.Error("fortnightly was accepted")
 	}
 	z := zone(t, "UTC")
 	term := span.Span{From: at(t, "2026-01-01T00:00:00Z"), To: at(t, "2026-02-01T00:00:00Z")}

@@ -16,6 +16,7 @@ const (
 	Hourly Cycle = iota + 1
 	Daily
 	Weekly
+	Biweekly
 	Monthly
 	Quarterly
 	Yearly
@@ -23,7 +24,7 @@ const (
 
 // CycleNames lists the names that ParseCycle accepts, in the order of the constants.
 func CycleNames() []string {
-	return []string{"hourly", "daily", "weekly", "monthly", "quarterly", "yearly"}
+	return []string{"hourly", "daily", "weekly", "biweekly", "monthly", "quarterly", "yearly"}
 }
 
 // ParseCycle reads a cycle by its contract name.
@@ -46,7 +47,7 @@ func (c Cycle) MaxAnchor() int {
 	switch c {
 	case Monthly, Quarterly, Yearly:
 		return 31
-	case Weekly:
+	case Weekly, Biweekly:
 		return 7
 	default:
 		return 1
@@ -61,23 +62,25 @@ type Period struct {
 
 // PeriodAt is the period that holds t, which must lie in the term.
 //
-// Hourly periods are local clock hours; daily ones local days; weekly ones begin on ISO weekday anchor; monthly ones on
-// day anchor of every month; quarterly and yearly ones likewise every 3 or 12 months counted from the month the term
-// starts in. An anchor past the end of a month is its last day and returns. Nothing is stored between calls, so a
-// clamped date never becomes the next anchor.
+// Nothing is stored between calls, so a clamped date never becomes the next anchor.
 func PeriodAt(cycle Cycle, anchor int, term span.Span, zone Zone, t span.Second) Period {
 	if !term.Contains(t) {
 		must.Never("instant %s lies outside the term %s", t, term)
 	}
-	if anchor < 1 || anchor > cycle.MaxAnchor() {
-		must.Never("anchor %d does not fit a %s cycle", anchor, cycle)
-	}
-	full := zone.full(cycle, anchor, term.From, t)
+	full := Whole(cycle, anchor, term.From, zone, t)
 	return Period{Span: full.Intersect(term), Full: full}
 }
 
-// full is the whole period around t.
-func (z Zone) full(cycle Cycle, anchor int, start, t span.Second) span.Span {
+// Whole is the whole anchored period around t, whatever the term cuts off.
+//
+// Hourly periods are local clock hours; daily ones local days; weekly ones begin on ISO weekday anchor; biweekly ones on every other
+// of them, counted from the first one on or after the local date of start; monthly ones on day anchor of every month; quarterly and
+// yearly ones likewise every 3 or 12 months counted from the month of start. An anchor past the end of a month is its last day and
+// returns.
+func Whole(cycle Cycle, anchor int, start span.Second, z Zone, t span.Second) span.Span {
+	if anchor < 1 || anchor > cycle.MaxAnchor() {
+		must.Never("anchor %d does not fit a %s cycle", anchor, cycle)
+	}
 	today := z.DateOf(t)
 	var first, next Date
 	switch cycle {
@@ -88,6 +91,11 @@ func (z Zone) full(cycle Cycle, anchor int, start, t span.Second) span.Span {
 	case Weekly:
 		first = today.AddDays(-mod(today.Weekday()-anchor, 7))
 		next = first.AddDays(7)
+	case Biweekly:
+		rhythm := z.DateOf(start)
+		rhythm = rhythm.AddDays(mod(anchor-rhythm.Weekday(), 7))
+		first = today.AddDays(-mod(DaysBetween(rhythm, today), 14))
+		next = first.AddDays(14)
 	case Monthly:
 		first, next = anchored(today, today.month(), anchor, 1)
 	case Quarterly:

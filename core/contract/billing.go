@@ -79,7 +79,7 @@ func parseAnchor(text string, cycle calendar.Cycle) (int, error) {
 			return 0, fmt.Errorf("%.20q does not anchor a %s cycle; leave it out", text, cycle)
 		}
 		what := "a day of the month"
-		if cycle == calendar.Weekly {
+		if cycle.MaxAnchor() == 7 {
 			what = "an ISO weekday (Monday 1)"
 		}
 		return 0, fmt.Errorf("%.20q is out of range for a %s cycle; write %s from 1 to %d", text, cycle, what, cycle.MaxAnchor())

@@ -12,6 +12,7 @@ type clause[T any] struct {
 // rootClauses stand in the order in which they are read: a later one may look at what an earlier one read.
 func rootClauses() []clause[Contract] {
 	return []clause[Contract]{
+		{"trial", (*reader).trial},
 		{"packages", (*reader).packages},
 		{"schedule", (*reader).schedule},
 		{"idle_relief", (*reader).idleRelief},

@@ -62,7 +62,7 @@ func Compare(was, is *Contract) []Change {
 // order is that of the clauses in Provisions.
 func order() []string {
 	return []string{
-		"contract", "billing", "rates", "reserved", "forward", "packages", "schedule", "idle_relief", "meters", "bundles", "addons", "commitment",
+		"contract", "trial", "billing", "rates", "reserved", "forward", "packages", "schedule", "idle_relief", "meters", "bundles", "addons", "commitment",
 		"limits", "states", "termination", "arrears",
 	}
 }
@@ -89,10 +89,14 @@ func common(list, other []Provision, clause string) []string {
 }
 
 // Unamendable names what an amendment that turns one contract into the other must not change, "" for nothing: whose contract it is,
-// its currency, the term's start, the meaning of readings, or the unit of a fee. Register refuses it as UnsupportedAmendment.
+// its currency, the term's start, the trial, the meaning of readings, or the unit of a fee. Register refuses it as UnsupportedAmendment.
 func Unamendable(signed, amended *Contract) string {
 	before := []Version{{Contract: signed}}
-	return cmp.Or(unsupportedChange(signed, amended), meterChange(before, amended), feeChange(before, amended), sliceChange(before, amended))
+	trial := ""
+	if trialChange(signed, amended) != "" {
+		trial = "the trial"
+	}
+	return cmp.Or(unsupportedChange(signed, amended), trial, meterChange(before, amended), feeChange(before, amended), sliceChange(before, amended))
 }
 
 // ClosesStub tells whether an amendment that changes so much moves the boundaries of billing periods: then it ends the running one

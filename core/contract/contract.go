@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuhour/gpuhour/core/calendar"
 	"github.com/gpuhour/gpuhour/core/money"
+	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
@@ -21,6 +22,7 @@ type Contract struct {
 	Currency    money.Currency
 	Zone        calendar.Zone // of every local rule below
 	Term        span.Span     // To is span.Open for a contract without end
+	Trial       span.Span     // the first part of the term, in which nothing is charged for use; empty for none
 	Billing     Billing
 	PriceBook   string // the list prices for what Rates do not state, or ""
 	Rates       []Rate // in the order of the document, one per SKU
@@ -79,8 +81,35 @@ type Price struct {
 // Period is the billing period that holds t, which must lie in the term, as if this version alone held: its Full is what prices per
 // month and year divide by. The periods that are billed are those of all versions, see Register.Periods.
 func (c *Contract) Period(t span.Second) calendar.Period {
-	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, c.Term, c.Zone, t)
+	if !c.Term.Contains(t) {
+		must.Never("instant %s lies outside the term %s", t, c.Term)
+	}
+	full, in := c.whole(t), c.Term
+	switch {
+	case c.InTrial(t):
+		in.To = min(in.To, c.Trial.To)
+	case !c.Trial.Empty():
+		in.From = c.Trial.To
+	}
+	return calendar.Period{Span: full.Intersect(in), Full: full}
 }
+
+// whole is the whole anchored period around an instant. Fortnights, quarters and years are counted from the term's start, or from the
+// end of its trial: the first period that is paid is a whole one.
+func (c *Contract) whole(t span.Second) span.Span {
+	return calendar.Whole(c.Billing.Cycle, c.Billing.Anchor, c.Counted(), c.Zone, t)
+}
+
+// Counted is the instant from which periods are counted that are longer than a week or month.
+func (c *Contract) Counted() span.Second {
+	if !c.Trial.Empty() {
+		return c.Trial.To
+	}
+	return c.Term.From
+}
+
+// InTrial tells whether an instant of the contract lies in its trial.
+func (c *Contract) InTrial(t span.Second) bool { return !c.Trial.Empty() && t < c.Trial.To }
 
 // paysAhead tells whether a fee of the contract is paid in advance.
 func (c *Contract) paysAhead() bool {

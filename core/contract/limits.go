@@ -41,7 +41,9 @@ func (a LimitAction) String() string { return nameOf(LimitActionNames(), int(a))
 func limitFields() []string { return []string{"spend", "action", "alert_at", "overshoot"} }
 
 // limitUnits are the spans of limits, in the order of the cycles.
-func limitUnits() []string { return []string{"hour", "day", "week", "month", "quarter", "year"} }
+func limitUnits() []string {
+	return []string{"hour", "day", "week", "fortnight", "month", "quarter", "year"}
+}
 
 func (r *reader) limits(s section, c *Contract) {
 	f, ok := r.section(s.values["limits"], join(s.field, "limits"), limitFields(), nil)
@@ -164,11 +166,11 @@ func (l *Limit) AlertText() string {
 // zone puts its start behind that. Its limit is whole, also where the term cuts the span. The contract must have a limit.
 func (c *Contract) LimitSpan(period span.Span) span.Span {
 	anchor := 1
-	if c.Limit.Per == c.Billing.Cycle || c.Billing.Cycle >= calendar.Monthly {
-		anchor = c.Billing.Anchor // months of a bill are those of its limit
+	if c.Limit.Per.MaxAnchor() == c.Billing.Cycle.MaxAnchor() {
+		anchor = c.Billing.Anchor // months of a bill are those of its limit, and weeks too
 	}
 	ever := span.Span{From: c.Term.From, To: span.Open} // a period that was taken out of the term counted in one too
-	whole := calendar.PeriodAt(c.Limit.Per, anchor, ever, c.Zone, max(period.From, c.Term.From)).Span
+	whole := calendar.Whole(c.Limit.Per, anchor, c.Counted(), c.Zone, max(period.From, c.Term.From)).Intersect(ever)
 	if within := whole.Intersect(c.Term); !within.Empty() {
 		return within
 	}

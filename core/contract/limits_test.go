@@ -33,7 +33,7 @@ func TestErrorsOfLimits(t *testing.T) {
 		{"limits: {}", "`spend:` is missing; write 800000.00/month"},
 		{"limits: {spend: 1/month}", "`action:` is missing; write alert"},
 		{"limits: {spend: 1/month, action: bill}", `unknown value "bill"; write one of alert, stop, cap`},
-		{"limits: {spend: 1, action: alert}", `"1" names no span; write it per hour, day, week, month, quarter, year, such as 800000.00/month`},
+		{"limits: {spend: 1, action: alert}", `"1" names no span; write it per hour, day, week, fortnight, month, quarter, year, such as 800000.00/month`},
 		{"limits: {spend: 1/gpu-hour, action: alert}", "names no span"},
 		{"limits: {spend: 0.00/month, action: alert}", "a limit of 0 is reached before anything is spent; write more"},
 		{"limits: {spend: -1/month, action: alert}", "is negative"},
@@ -50,6 +50,9 @@ func TestErrorsOfLimits(t *testing.T) {
 		{"limits: {spend: 6.99/month, action: cap}, commitment: {spend: 7/month, shortfall: bill}", "the cap is below the commitment of a period, which can be 7.00; raise the cap"},
 		{"billing: {cycle: quarterly}, limits: {spend: 20/quarter, action: cap}, commitment: {spend: 7/month, shortfall: bill}", "which can be 21.00"},
 		{"billing: {cycle: weekly}, limits: {spend: 1/week, action: cap}, commitment: {spend: 7/month, shortfall: bill}", "which can be 1.75"},
+		{"billing: {cycle: biweekly}, limits: {spend: 3.49/fortnight, action: cap}, commitment: {spend: 7/month, shortfall: bill}", "which can be 3.50"},
+		{"billing: {cycle: biweekly}, limits: {spend: 1/week, action: alert}", "a biweekly cycle tells nothing of a single week; write it per fortnight"},
+		{"billing: {cycle: biweekly, anchor: 8}", "out of range for a biweekly cycle; write an ISO weekday (Monday 1) from 1 to 7"},
 	} {
 		_, err := contract.Parse("c1.yaml", []byte(metering(c.clauses)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -65,6 +68,10 @@ func TestLimitSpan(t *testing.T) {
 		{"cycle: weekly, anchor: 7", "week", "2026-02-04", "2026-02-01", "2026-02-08"},
 		{"cycle: weekly", "month", "2026-02-01", "2026-01-05", "2026-02-01"}, // of the week from 26 January
 		{"cycle: daily", "week", "2026-02-01", "2026-01-26", "2026-02-02"},
+		{"cycle: biweekly, anchor: 3", "fortnight", "2026-02-05", "2026-02-04", "2026-02-18"}, // Wednesdays from January 7 on
+		{"cycle: biweekly, anchor: 3", "fortnight", "2026-01-06", "2026-01-05", "2026-01-07"},
+		{"cycle: weekly, anchor: 3", "fortnight", "2026-01-15", "2026-01-07", "2026-01-21"},
+		{"cycle: biweekly", "month", "2026-02-03", "2026-02-01", "2026-03-01"},
 		{"cycle: monthly, anchor: 15", "month", "2026-02-20", "2026-02-15", "2026-03-15"},
 		{"cycle: monthly, anchor: 15", "quarter", "2026-03-20", "2026-01-15", "2026-04-15"},
 		{"cycle: monthly, anchor: 15", "quarter", "2026-01-06", "2026-01-05", "2026-01-15"},

@@ -10,30 +10,31 @@ import (
 // Periods are the billing periods of a contract as its versions make them: each begins where the one before ends, and its first
 // second names it. A version with another zone, cycle or anchor than the one before it closes a stub where it comes into force:
 // the running period ends there, and the next one runs from there to the first boundary of the new zone, cycle and anchor after
-// it (design page 3b, Changes of zone, cycle or anchor).
+// it (design page 3b, Changes of zone, cycle or anchor). So does the end of a trial, with what is in force there: a period is free or paid.
 type Periods struct {
 	links []link      // in order of time, without a gap
 	to    span.Second // the end of the term, as the last version has it
 }
 
-// link is a time in which one zone, cycle and anchor hold.
+// link is a time in which one zone, cycle and anchor hold, all of it in the trial, as it was signed, or none.
 type link struct {
 	span.Span               // To is span.Open for the last one
 	contract  *Contract     // one of its versions: they agree in all that makes periods
+	free      bool          // it is in the trial: nothing is charged for its days
 	first     calendar.Date // the first local date whose fees are charged in it
 }
 
 // newPeriods takes versions in order of (From, Seq).
 func newPeriods(versions []Version) *Periods {
 	p := &Periods{}
-	for i, v := range versions {
+	for _, v := range turns(versions) {
 		p.to = v.Contract.Term.To
 		n := len(p.links)
-		replaced := i+1 < len(versions) && versions[i+1].From == v.From
-		if replaced || n > 0 && samePeriods(p.links[n-1].contract, v.Contract) {
+		free := versions[0].Contract.InTrial(v.From)
+		if n > 0 && samePeriods(p.links[n-1].contract, v.Contract) && p.links[n-1].free == free {
 			continue
 		}
-		next := link{span.Span{From: v.From, To: span.Open}, v.Contract, p.firstDate(v)}
+		next := link{span.Span{From: v.From, To: span.Open}, v.Contract, free, p.firstDate(v)}
 		if n > 0 {
 			p.links[n-1].To = v.From
 		}
@@ -42,9 +43,29 @@ func newPeriods(versions []Version) *Periods {
 	return p
 }
 
-// samePeriods tells whether two versions have the same boundaries. Quarters and years are counted from the term's start.
+// turns are the versions that come into force, each at an instant of its own, and the one in force at the trial's end once more there.
+func turns(versions []Version) []Version {
+	var out []Version
+	for i, v := range versions {
+		next := span.Open
+		if i+1 < len(versions) {
+			next = versions[i+1].From
+		}
+		if next == v.From {
+			continue // it is replaced at once
+		}
+		out = append(out, v)
+		if trial := versions[0].Contract.Trial; !trial.Empty() && v.From < trial.To && trial.To < next {
+			v.From = trial.To
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// samePeriods tells whether two versions have the same boundaries.
 func samePeriods(a, b *Contract) bool {
-	return a.Zone.Equal(b.Zone) && a.Billing.Cycle == b.Billing.Cycle && a.Billing.Anchor == b.Billing.Anchor && a.Term.From == b.Term.From
+	return a.Zone.Equal(b.Zone) && a.Billing.Cycle == b.Billing.Cycle && a.Billing.Anchor == b.Billing.Anchor && a.Counted() == b.Counted()
 }
 
 // firstDate is the first local date whose fees a link is to charge that begins with a version. The date of the switch in the new
@@ -52,7 +73,7 @@ func samePeriods(a, b *Contract) bool {
 // a new zone in which it is still the day before charges none of it again.
 func (p *Periods) firstDate(v Version) calendar.Date {
 	date := v.Contract.Zone.DateOf(v.From)
-	if len(p.links) == 0 {
+	if len(p.links) == 0 || p.links[len(p.links)-1].free { // a trial charged none
 		return date
 	}
 	last := &p.links[len(p.links)-1]
@@ -81,8 +102,7 @@ func later(a, b calendar.Date) calendar.Date {
 
 // full is the whole anchored period around an instant, whatever the link and the term cut off.
 func (l *link) full(t span.Second) span.Span {
-	c := l.contract
-	return calendar.PeriodAt(c.Billing.Cycle, c.Billing.Anchor, span.Span{From: c.Term.From, To: span.Open}, c.Zone, t).Full
+	return l.contract.whole(t)
 }
 
 // linkAt is the link that holds an instant, or nil before the first.
@@ -137,12 +157,16 @@ func (p *Periods) Remains(period span.Span) span.Span {
 	return span.Span{From: period.From, To: min(period.To, now.To)}
 }
 
-// Days lists the local days whose dates fees count within a span, each as it lies in its link. Every date has one link.
+// Days lists the local days whose dates fees count within a span, each as it lies in its link. Every date has one link; none counts in a
+// trial, of whose last day a part may be paid.
 func (p *Periods) Days(within span.Span) []span.Span {
 	var out []span.Span
 	for i := range p.links {
 		l := &p.links[i]
 		in := within.Intersect(l.Span)
+		if l.free {
+			continue
+		}
 		for at := in.From; at < in.To; {
 			date, end := l.contract.Zone.Day(at)
 			next := i+1 < len(p.links) && p.links[i+1].first.Compare(date) <= 0

@@ -78,6 +78,10 @@ func (p *provisions) head() {
 	p.say("from", c.BoundText(c.Term.From))
 	p.say("to", c.BoundText(c.Term.To))
 	p.given("price_book", c.PriceBook)
+	if !c.Trial.Empty() {
+		p.about("trial", "")
+		p.say("until", c.BoundText(c.Trial.To))
+	}
 }
 
 func (p *provisions) billing() {

@@ -224,8 +224,8 @@ func (a *agreement) amend(s statement, b *fact.ContractAmended, listings func([]
 		a.problem(s.Fact, a.customer, UnsupportedAmendment, what+" changes; sign a new contract instead", b.Effective)
 		return
 	}
-	if name := clashingName(a.versions, s.contract); name != "" {
-		a.problem(s.Fact, a.customer, UnsupportedAmendment, "the name "+name+" of a forward was that of a package or reservation; choose another", b.Effective)
+	if what := cmp.Or(trialChange(a.versions[0].Contract, s.contract), clashingName(a.versions, s.contract)); what != "" {
+		a.problem(s.Fact, a.customer, UnsupportedAmendment, what, b.Effective)
 		return
 	}
 	if b.Effective >= s.contract.Term.To { // it would never be in force, and still end what the version before it bills
@@ -350,6 +350,7 @@ func (r *Register) edges(dst []span.Second, a *agreement, s span.Span) []span.Se
 	for i, v := range a.versions {
 		add(v.From)
 		add(v.Contract.Term.To)
+		add(v.Contract.Trial.To) // 0 without one
 		in := s.Intersect(v.Contract.Term).Intersect(span.Span{From: v.From, To: span.Open})
 		if i+1 < len(a.versions) {
 			in.To = min(in.To, a.versions[i+1].From)

@@ -49,6 +49,7 @@ func TestSchemaNamesEveryField(t *testing.T) {
 		schema object
 	}{
 		"contract":    {known(fields(rootFields(), rootClauses())), schema},
+		"trial":       {trialFields(), schema.Properties["trial"].object},
 		"term":        {termFields(), schema.Properties["term"].object},
 		"billing":     {known(fields(billingFields(), billingClauses())), billing},
 		"idle":        {idleFields(), schema.Properties["idle_relief"].object},
@@ -155,7 +156,7 @@ func TestSchemaRequiresWhatTheReaderRequires(t *testing.T) {
 
 // Every clause of the language is either read or refused by name (design page 3).
 func TestEveryClauseIsKnown(t *testing.T) {
-	clauses := "contract customer currency timezone term billing packages rates schedule idle_relief bundles meters addons " +
+	clauses := "contract customer currency timezone term trial billing packages rates schedule idle_relief bundles meters addons " +
 		"commitment limits states termination arrears sla renewal release_guard utilization_guarantee prepaid tax"
 	known, unsupported := fields(rootFields(), rootClauses())
 	known = append(known, unsupported...)

@@ -37,7 +37,7 @@ func (c *Contract) mostCommitted() *big.Rat {
 	if of := map[FeeUnit]int64{PerMonth: 1, PerQuarter: 3, PerYear: 12}[c.Spend.Unit]; months%of == 0 && months > 0 {
 		return new(big.Rat).Mul(c.Spend.Amount, big.NewRat(months/of, 1))
 	}
-	longest := map[calendar.Cycle]int64{calendar.Daily: 1, calendar.Weekly: 7, calendar.Monthly: 31, calendar.Quarterly: 92}[c.Billing.Cycle]
+	longest := map[calendar.Cycle]int64{calendar.Daily: 1, calendar.Weekly: 7, calendar.Biweekly: 14, calendar.Monthly: 31, calendar.Quarterly: 92}[c.Billing.Cycle]
 	shortest := map[FeeUnit]int64{PerMonth: 28, PerQuarter: 89, PerYear: 365}[c.Spend.Unit]
 	if c.Spend.Unit == PerMonth && c.Billing.FeeMonth == FeeMonth30d && longest > 0 {
 		longest, shortest = longest+2, 30 // the last of a February counts for three days

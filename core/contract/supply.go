@@ -107,15 +107,15 @@ func (r *Register) Supplies(id, sku string, s span.Span) []Supply {
 // supplied names a SKU that some version of a contract has commitments for, or tiers by GPUs held at once.
 type supplied struct{ contract, sku string }
 
-// clashingName is a name that one version has for a forward and another for a package or reservation of the SKU: a package that was
-// bought may still run, and its name must not turn into that of something with a price.
+// clashingName says which name one version has for a forward and another for a package or reservation of the SKU, or "": a package that
+// was bought may still run, and its name must not turn into that of something with a price.
 func clashingName(versions []Version, c *Contract) string {
 	for _, v := range versions {
 		for _, pair := range [2][2]*Contract{{v.Contract, c}, {c, v.Contract}} {
 			for _, rate := range pair[0].Rates {
 				for _, f := range rate.Forward {
 					if pair[1].covers(rate.SKU, f.Name) {
-						return f.Name
+						return "the name " + f.Name + " of a forward was that of a package or reservation; choose another"
 					}
 				}
 			}

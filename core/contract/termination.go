@@ -171,7 +171,7 @@ type Taken struct {
 	SKU string
 	Reservation
 	In    span.Span
-	Since span.Second // when the reservation that is cut began
+	Since span.Second // when the reservation that is cut began, or the trial ended
 }
 
 // TakenBack lists the time in a listing of the reservations that a termination cuts and takes back: from their beginning on, by what the
@@ -188,9 +188,10 @@ func (t *Terminated) TakenBack(l Listing) []Taken {
 			if i < 0 || !agreed.Reserved[i].Span.Overlaps(span.Span{From: t.At, To: span.Open}) {
 				continue
 			}
-			in := span.Span{From: agreed.Reserved[i].Span.From, To: t.At}.Intersect(x.Span).Intersect(l.Span)
+			since := max(agreed.Reserved[i].Span.From, t.Agreed.Trial.To) // a trial was free, and stays so
+			in := span.Span{From: since, To: t.At}.Intersect(x.Span).Intersect(l.Span)
 			if !in.Empty() {
-				out = append(out, Taken{rate.SKU, x, in, agreed.Reserved[i].Span.From})
+				out = append(out, Taken{rate.SKU, x, in, since})
 			}
 		}
 	}

@@ -34,10 +34,10 @@ func (c *Contract) Vary(v Variation) (*Contract, error) {
 	if broken != nil {
 		return nil, Errors{*broken}
 	}
-	return Parse(c.ID, []byte(v.root(node, c.BoundText(v.To))))
+	return Parse(c.ID, []byte(v.root(node, c)))
 }
 
-func (v Variation) root(n ast.Node, to string) string {
+func (v Variation) root(n ast.Node, c *Contract) string {
 	return rewritten(n, func(key string, value ast.Node) (string, bool) {
 		switch {
 		case key == "contract" && v.ID != "":
@@ -47,10 +47,12 @@ func (v Variation) root(n ast.Node, to string) string {
 		case key == "term" && v.To != 0:
 			return rewritten(value, func(key string, value ast.Node) (string, bool) {
 				if key == "to" {
-					return quoted(to), true
+					return quoted(c.BoundText(v.To)), true
 				}
 				return flow(value), true
 			}), true
+		case key == "trial" && v.To != 0 && c.Trial.To > v.To:
+			return `{"until": ` + quoted(c.BoundText(v.To)) + "}", true
 		case key == "packages" && v.Bare:
 			return "", false
 		case key == "rates" && v.Bare:

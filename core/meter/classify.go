@@ -15,8 +15,11 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// ReasonOverlap: what is saleable of the device was already given out to earlier tranches.
-const ReasonOverlap = "overlap"
+// Reasons of time that has a contract.
+const (
+	ReasonOverlap = "overlap" // what is saleable of the device was already given out to earlier tranches
+	ReasonTrial   = "trial"   // nothing is charged for use in the contract's trial
+)
 
 // classifier turns an hour of a unit into quantities. It holds no result: the same world gives the same hour.
 type classifier struct {
@@ -181,6 +184,10 @@ func (c *classifier) keyAt(l *occupancy.Lease, state fact.LeaseState, at, second
 		k.Contract, k.Version = v.Contract.ID, v.Seq
 		d := c.dayOf(v.Contract, at)
 		k.PeriodStart, k.LocalDay = d.period, d.number
+		if v.Contract.InTrial(at) {
+			k.Standing, k.Reason = Free, ReasonTrial
+			return k
+		}
 		if terms := spotOf(v, l); terms != nil {
 			if reclaimedFree(terms, l, second) {
 				k.Standing, k.Reason = Free, ReasonReclaimedFree

@@ -25,7 +25,7 @@ const (
 	Priced     Standing = "priced"
 	Waived     Standing = "waived"
 	Refused    Standing = "refused"
-	Free       Standing = "free"       // the contract gives it away: a reclaim soon after the start
+	Free       Standing = "free"       // the contract gives it away: a trial, or a reclaim soon after the start
 	Unobserved Standing = "unobserved" // nobody saw it, and the contract bills only what was seen
 )
 

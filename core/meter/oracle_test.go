@@ -267,6 +267,10 @@ func (o *oracle) key(l *occupancy.Lease, state fact.LeaseState, at, second span.
 		period, _ := o.contracts.Periods(v.Contract.ID).At(at)
 		k.Contract, k.Version, k.PeriodStart = v.Contract.ID, v.Seq, period.Span.From
 		k.LocalDay = int32(d.Year*10000 + int(d.Month)*100 + d.Day)
+		if v.Contract.InTrial(at) {
+			k.Standing, k.Reason = Free, ReasonTrial
+			return k
+		}
 		if o.free(l, v, second) {
 			k.Standing, k.Reason = Free, ReasonReclaimedFree
 			return k

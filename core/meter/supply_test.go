@@ -91,10 +91,11 @@ func drawCrowd(t *rapid.T) []fact.Fact {
 	if rapid.Bool().Draw(t, "suspended bills") {
 		text += "states: {suspended: {gpu: 50%}}\n"
 	}
-	bodies := []fact.Body{signed("c1", text)}
+	trial := drawTrial(t)
+	bodies := []fact.Body{signed("c1", text+trial)}
 	if rapid.IntRange(0, 3).Draw(t, "amended") == 0 {
 		bodies = append(bodies, &fact.ContractAmended{
-			Contract: "c1", Effective: drawInstant(t, "effective"), Document: drawCommitments(t, document("c1", "daily", "", "3.60")),
+			Contract: "c1", Effective: drawInstant(t, "effective"), Document: drawCommitments(t, document("c1", "daily", "", "3.60")) + trial,
 		})
 	}
 	for i := range rapid.IntRange(2, 6).Draw(t, "leases") {

@@ -207,15 +207,24 @@ func drawClauses(t *rapid.T) string {
 	}).Draw(t, "states")
 }
 
+// drawTrial ends a trial in the middle of a world, in one of four.
+func drawTrial(t *rapid.T) string {
+	if rapid.IntRange(0, 3).Draw(t, "trial") > 0 {
+		return ""
+	}
+	return fmt.Sprintf("trial: {until: %q}\n", drawInstant(t, "trial until"))
+}
+
 // drawFacts are contracts, leases and waivers in order of position.
 func drawFacts(t *rapid.T) []fact.Fact {
 	billing := rapid.SampledFrom([]string{"", "", ", bill_by: observed", ", minimum: 90s", ", granularity: minute", ", granularity: hour, minimum: 60s"}).Draw(t, "billing")
 	cycle := rapid.SampledFrom([]string{"hourly", "daily", "monthly"}).Draw(t, "cycle")
-	bodies := []fact.Body{signed("c1", drawCommitments(t, drawSpot(t, document("c1", cycle, billing, "3.60")))+drawClauses(t)+drawSchedule(t))}
+	trial := drawTrial(t)
+	bodies := []fact.Body{signed("c1", drawCommitments(t, drawSpot(t, document("c1", cycle, billing, "3.60")))+drawClauses(t)+drawSchedule(t)+trial)}
 	if rapid.Bool().Draw(t, "amended") {
 		again := rapid.SampledFrom([]string{cycle, cycle, "hourly", "daily", "weekly", "monthly"}).Draw(t, "amended cycle")
 		text := document("c1", again, rapid.SampledFrom([]string{"", ", minimum: 300s"}).Draw(t, "amended billing"), "7.20")
-		text = drawCommitments(t, drawSpot(t, text)) + drawClauses(t) + drawSchedule(t)
+		text = drawCommitments(t, drawSpot(t, text)) + drawClauses(t) + drawSchedule(t) + trial
 		zone := rapid.SampledFrom([]string{"Asia/Kolkata", "Asia/Kolkata", "Asia/Shanghai", "America/New_York"}).Draw(t, "amended zone")
 		text = strings.Replace(text, "Asia/Kolkata", zone, 1)
 		bodies = append(bodies, &fact.ContractAmended{Contract: "c1", Effective: drawInstant(t, "effective"), Document: text})

@@ -77,7 +77,7 @@ func SameUnits(c *contract.Contract, a, b span.Second) bool {
 
 // FeeDay is the part of a fee that is charged for the local day around an instant: so many days of so many. A fixed fee is whole per unit
 // (page 3b, Units), so a month costs the same whatever its length; the contract's month rule is for prices by time. Quarters and years
-// are those of a billing period, from the month in which the term starts.
+// are those of a billing period, from the month in which the term starts or its trial ends.
 func FeeDay(c *contract.Contract, unit contract.FeeUnit, at span.Second) (days, of int) {
 	switch unit {
 	case contract.PerDay:
@@ -132,7 +132,7 @@ func anchored(c *contract.Contract, cycle calendar.Cycle, at span.Second) span.S
 	if c.Billing.Cycle.MaxAnchor() == cycle.MaxAnchor() {
 		anchor = c.Billing.Anchor
 	}
-	return calendar.PeriodAt(cycle, anchor, c.Term, c.Zone, at).Full
+	return calendar.Whole(cycle, anchor, c.Counted(), c.Zone, at)
 }
 
 func localDays(c *contract.Contract, s span.Span) int {

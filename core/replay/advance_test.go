@@ -172,21 +172,29 @@ func agreement(t *rapid.T) *world {
 	w := &world{}
 	choose := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).IntN // evenly, unlike rapid: ends and instants have to lie apart
 	one := func(list ...string) string { return list[choose(len(list))] }
-	zone, cycle, rest := one("UTC", "Asia/Kolkata", "America/New_York"), one("monthly", "monthly", "weekly", "daily"), one("0", "3h", "2d")
-	begins := one("2026-02-10", "2026-02-27")
+	zone, cycle, rest := one("UTC", "Asia/Kolkata", "America/New_York"), one("monthly", "monthly", "weekly", "biweekly", "daily"), one("0", "3h", "2d")
+	begins, trial := one("2026-02-10", "2026-02-27"), one("", "", "", "2026-02-28T13:30:00Z", "2026-03-04T18:45:00Z")
 	per, spent := one("day", "week", "month", "quarter", "year"), one("month", "quarter", "year") // an amendment keeps them
 	document := func() string {
 		if choose(4) == 0 { // closes a stub
-			zone, cycle = one("UTC", "Asia/Kolkata", "America/New_York"), one("monthly", "weekly", "daily")
+			zone, cycle = one("UTC", "Asia/Kolkata", "America/New_York"), one("monthly", "weekly", "biweekly", "daily")
 		}
 		ends := one("2026-03-01", "2026-03-08", "2026-03-20", "2026-05-01")
 		fee := func(name string) string {
 			return fmt.Sprintf("{name: %s, quantity: %d, price: %d.%02d/gpu-%s, from: %s, to: %s, pay: %s}", name, 1+choose(3), choose(500), choose(100),
 				one("day", "week", "month", "quarter"), one(begins, "2026-02-28"), ends, one("advance", "advance", "arrears"))
 		}
-		return fmt.Sprintf("{contract: c0, customer: a, currency: %s, timezone: %s, term: {from: %s, to: %s}, billing: {cycle: %s, grace: %s, rounding: %s, fee_month: %s}, "+
+		tried := ""
+		if trial != "" {
+			until := trial
+			if ends < until { // a term that is cut short in the trial ends it
+				until = ends
+			}
+			tried = fmt.Sprintf(", trial: {until: %q}", until)
+		}
+		return fmt.Sprintf("{contract: c0, customer: a, currency: %s, timezone: %s, term: {from: %s, to: %s}%s, billing: {cycle: %s, grace: %s, rounding: %s, fee_month: %s}, "+
 			"rates: [{sku: a100, on_demand: %s, reserved: [%s, %s]}], addons: [{name: s, price: %d/%s, prorate: true, pay: %s}%s]%s}",
-			"USD", zone, begins, ends, cycle, rest, one("half_even", "up", "down"), one("actual", "30d", "28d"), one("1/gpu-hour", "4/gpu-hour", "900/gpu-month"), fee("base"), fee("more"), choose(99), per,
+			"USD", zone, begins, ends, tried, cycle, rest, one("half_even", "up", "down"), one("actual", "30d", "28d"), one("1/gpu-hour", "4/gpu-hour", "900/gpu-month"), fee("base"), fee("more"), choose(99), per,
 			one("advance", "arrears"), one("", fmt.Sprintf(", {name: setup, price: %d/once, pay: %s}", 1+choose(99), one("advance", "arrears"))),
 			one("", ", commitment: {spend: 3000/"+spent+", shortfall: bill}")+one("", ", termination: {refund: none}", ", termination: {refund: prorata, fee: 5%}",
 				", termination: {refund: prorata, clawback: on_demand_difference}", ", termination: {refund: none, clawback: on_demand_difference, fee: 12.5%}"))

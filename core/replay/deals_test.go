@@ -58,7 +58,7 @@ func (w *world) document(t *rapid.T, d *deal, first time.Time) string {
 }
 
 func order() []string {
-	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits states termination arrears")
+	return strings.Fields("contract customer currency timezone term billing price_book rates schedule idle_relief packages meters bundles addons commitment limits states termination arrears trial")
 }
 
 // clauses cuts a document at its root.
@@ -119,11 +119,14 @@ func (w *world) amended(t *rapid.T, d *deal, first time.Time) (string, *contract
 	if choose(4) == 0 { // closes a stub
 		parts["timezone"] = other["timezone"]
 	}
+	if end := d.versions[0].Trial.To; end > 0 && choose(2) == 0 { // as it was signed, in whatever zone
+		parts["trial"] = fmt.Sprintf("trial: {until: %q}\n", end)
+	}
 	switch choose(6) { // closes one too, with the fees that the cycle allows
 	case 0:
 		parts["billing"], parts["addons"], parts["commitment"] = other["billing"], other["addons"], other["commitment"]
 	case 1:
-		cycle := []string{"hourly", "daily", "weekly, anchor: 3", "weekly, anchor: 6", "monthly, anchor: 2", "monthly, anchor: 31", "quarterly"}[choose(7)]
+		cycle := []string{"hourly", "daily", "weekly, anchor: 3", "weekly", "biweekly, anchor: 5", "biweekly", "monthly, anchor: 2", "monthly, anchor: 31", "quarterly"}[choose(9)]
 		parts["billing"] = "billing: {grace: 0, cycle: " + cycle + "}\n"
 		if delete(parts, "addons"); cycle == "hourly" {
 			delete(parts, "commitment")

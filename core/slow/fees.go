@@ -60,9 +60,9 @@ func (v *version) reservedDay(unit contract.Unit, at span.Second) (days, of int6
 }
 
 // feeDay is how many days of so many of a fee's unit the day of an instant is: "Units", whole per unit. Quarters and years are periods from the
-// month in which the term begins, on the day on which bills begin.
+// month in which the term begins or its trial ends, on the day on which bills begin.
 func (v *version) feeDay(unit contract.FeeUnit, at span.Second) (days, of int64) {
-	anchor, begun := 1, int(v.Zone.DateOf(v.Term.From).Month)-1
+	anchor, begun := 1, int(v.counts().Month)-1
 	if c := v.Billing.Cycle; c == calendar.Monthly || c == calendar.Quarterly || c == calendar.Yearly {
 		anchor = v.Billing.Anchor
 	}
@@ -204,7 +204,7 @@ func (r *rater) onceIn(name string) *big.Rat {
 			}
 		}
 	}
-	if first == nil || !r.period.Contains(from) {
+	if first == nil || !r.period.Contains(max(from, r.versions[r.id][0].trialEnd())) {
 		return nil
 	}
 	a, _ := first.Addon(name)
@@ -273,6 +273,12 @@ func (r *rater) meters() {
 			continue
 		}
 		exact := new(big.Rat)
+		if r.free(r.id, r.period.From) {
+			if q.total.Sign() > 0 {
+				r.add(Key{Item: "meter", Name: name}, q.total, exact)
+			}
+			continue
+		}
 		if m, _ := q.last.Meter(name); q.total.Sign() == 0 {
 			exact = charge(m, q.total)
 		}

@@ -9,7 +9,7 @@ import (
 
 // Periods are the billing periods of a contract that begin before an instant (rule "Changes of zone, cycle or anchor"): from the
 // term's start, one behind the other, each to the next boundary of the version in force where it begins, or to the instant at which
-// one with other boundaries comes into force.
+// one with other boundaries comes into force, or the trial ends.
 func (w *World) Periods(id string, until span.Second) []span.Span {
 	var out []span.Span
 	list := w.versions[id]
@@ -43,14 +43,42 @@ func (w *World) chapter(id string, at span.Second) span.Span {
 		v, before := w.ruling(id, x.from), w.ruling(id, x.from-1)
 		switch {
 		case before != nil && v.Zone.Equal(before.Zone) && v.Billing.Cycle == before.Billing.Cycle && v.Billing.Anchor == before.Billing.Anchor &&
-			v.Term.From == before.Term.From:
+			v.counts() == before.counts():
 		case x.from <= at:
 			out.From = x.from
 		default:
 			out.To = min(out.To, x.from)
 		}
 	}
+	switch end := w.versions[id][0].trialEnd(); {
+	case end <= at:
+		out.From = max(out.From, end)
+	default:
+		out.To = min(out.To, end)
+	}
 	return out
+}
+
+// trialEnd is the first instant that is not in the trial, as the contract was signed: the term's start when it has none.
+func (v *version) trialEnd() span.Second {
+	if v.Trial.Empty() {
+		return v.from
+	}
+	return v.Trial.To
+}
+
+// counts is the local date from which fortnights, quarters and years are counted.
+func (v *version) counts() calendar.Date {
+	if v.Trial.Empty() {
+		return v.Zone.DateOf(v.Term.From)
+	}
+	return v.Zone.DateOf(v.Trial.To)
+}
+
+// free tells whether a second lies in the trial of a contract.
+func (w *World) free(id string, at span.Second) bool {
+	list := w.versions[id]
+	return len(list) > 0 && at < list[0].trialEnd()
 }
 
 // boundary is the first one after an instant.
@@ -67,11 +95,15 @@ func (v *version) boundary(at span.Second) span.Second {
 
 // begins tells whether a period begins with a local date. An anchor past the end of a month is its last day.
 func (v *version) begins(d calendar.Date) bool {
-	anchor, start := v.Billing.Anchor, v.Zone.DateOf(v.Term.From)
+	anchor, start := v.Billing.Anchor, v.counts()
+	first := start // of the fortnights
+	for v.Billing.Cycle == calendar.Biweekly && first.Weekday() != anchor {
+		first = first.AddDays(1)
+	}
 	anchored := d.Day == anchor || d.Day < anchor && d.AddDays(1).Month != d.Month
 	months := (d.Year-start.Year)*12 + int(d.Month) - int(start.Month)
 	return map[calendar.Cycle]bool{
-		calendar.Daily: true, calendar.Weekly: d.Weekday() == anchor, calendar.Monthly: anchored,
+		calendar.Daily: true, calendar.Weekly: d.Weekday() == anchor, calendar.Biweekly: calendar.DaysBetween(first, d)%14 == 0, calendar.Monthly: anchored,
 		calendar.Quarterly: anchored && months%3 == 0, calendar.Yearly: anchored && months%12 == 0,
 	}[v.Billing.Cycle]
 }
@@ -95,6 +127,9 @@ func (r *rater) feeDays(periods []span.Span) map[span.Second][]span.Span {
 	counted := map[calendar.Date]bool{}
 	var first calendar.Date
 	for i, p := range periods {
+		if r.free(r.id, p.From) {
+			continue // nothing is charged for its days
+		}
 		v, chapter := r.ruling(r.id, p.From), r.chapter(r.id, p.From)
 		if r.switches(periods[:i], p.From) {
 			stub := periods[i-1].From

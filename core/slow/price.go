@@ -232,7 +232,7 @@ func (v *version) year(at span.Second) span.Span {
 	begun := v.Zone.DateOf(v.Term.From)
 	anchor := begun.Day
 	if v.Billing.Cycle == calendar.Yearly {
-		anchor = v.Billing.Anchor
+		begun, anchor = v.counts(), v.Billing.Anchor
 	}
 	return v.anchored(at, anchor, 12, int(begun.Month)-1)
 }

@@ -155,6 +155,9 @@ func (r *rater) sale(v *version, l *lease, state fact.LeaseState, at, second spa
 		version: v, book: r.bookOf(v, at), sku: l.SKU, region: l.Region, tier: l.ServiceTier, dedicated: l.Dedicated, mode: l.PricingMode,
 		state: state, lengths: v.lengthsAt(at),
 	}
+	if r.free(v.ID, at) {
+		return s, free, "trial"
+	}
 	if rate, _ := v.Rate(l.SKU); s.mode == "spot" && rate.Spot != nil {
 		if l.reclaimed.Contains(second) && l.reclaimed.Seconds() < rate.Spot.ReclaimedFreeSeconds {
 			return s, free, "reclaimed_free"

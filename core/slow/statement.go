@@ -38,7 +38,13 @@ func (w *World) Statement(id string, period span.Span) *Statement {
 		return nil
 	}
 	r := w.rater(id, period)
-	r.time()      // (a)
+	r.time() // (a)
+	if w.free(id, period.From) {
+		r.purchased()
+		r.meters()
+		r.rounded(v)
+		return r.out
+	}
 	r.amounts(v)  // (b), (c), (d)
 	r.reserved()  // (e)
 	r.purchased() // (e)

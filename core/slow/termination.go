@@ -140,7 +140,7 @@ func (r *rater) feeDay(day span.Span, t *terminated) (first, last span.Second) {
 // fees and the committed spend still to come. It is no use: no commitment, cap or limit counts it.
 func (r *rater) settled(v *version) {
 	t := r.end()
-	if t == nil || t.by != fact.ByCustomer {
+	if t == nil || t.by != fact.ByCustomer || r.free(r.id, r.period.From) {
 		return
 	}
 	costs, _ := r.takenBack(t)
@@ -214,8 +214,12 @@ func (r *rater) comingDays(t *terminated, end, charged span.Second) []span.Span 
 	return slices.DeleteFunc(r.feeDays(periods)[last.From], func(day span.Span) bool { return day.From < max(charged, t.at) })
 }
 
-// reservedTime gives the GPU-seconds of a reservation from its beginning to the end of the term, as the versions in force state it.
+// reservedTime gives the GPU-seconds of a reservation from its beginning to the end of the term, but for the trial, as the versions in
+// force state it.
 func (w *World) reservedTime(t *terminated, k reservation, from span.Second, f func(*version, contract.Reservation, span.Second, int64)) {
+	if w.free(t.agreed.ID, from) {
+		from = w.versions[t.agreed.ID][0].trialEnd()
+	}
 	for _, part := range w.steady(t.agreed.ID, span.Span{From: from, To: t.at}) {
 		v := w.inForce(t.agreed.ID, part.From)
 		if v == nil {

@@ -150,6 +150,9 @@ func (w *World) sign(key, id string, effective span.Second, document string) {
 	if before := w.versions[id]; len(before) > 0 {
 		b := before[0].Contract
 		begins := b.Term.From == c.Term.From || b.BoundText(b.Term.From) == c.BoundText(c.Term.From) // with one date
+		if b.Trial.Empty() != c.Trial.Empty() || !b.Trial.Empty() && c.Trial.To != min(b.Trial.To, c.Term.To) {
+			return // the trial stays as it was signed
+		}
 		same := b.Customer == c.Customer && b.Currency == c.Currency && begins
 		v.from = max(v.from, before[0].from)
 		for _, v := range before {

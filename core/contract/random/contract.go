@@ -98,6 +98,9 @@ func (w *writer) contract() *node {
 	w.maybe(root, "states", w.states)
 	w.maybe(root, "termination", w.termination)
 	w.earlyEnds()
+	if w.oneIn(8) {
+		root.set("trial", w.trial())
+	}
 	return root
 }
 
@@ -110,6 +113,27 @@ func book(choose Chooser) *node {
 		rates.items = append(rates.items, rate)
 	}
 	return fields().put("book", "list-cn").put("currency", w.one("CNY", "USD")).set("rates", rates)
+}
+
+// trial ends within the term, mostly after few days.
+func (w *writer) trial() *node {
+	most := 30
+	if w.to > 0 {
+		most = min(most, w.to-w.from)
+	}
+	days := 1 + w.Chooser(min(4, most))
+	if w.oneIn(4) {
+		days = 1 + w.Chooser(most)
+	}
+	switch w.Chooser(3) {
+	case 0:
+		return fields().put("until", w.day(w.from+days))
+	case 1:
+		if days < most || w.to == 0 { // an instant of the last day that is not in the way of any zone's midnight
+			return fields().put("until", w.day(w.from+days)+w.one("T12:00:00Z", "T02:30:00+08:00"))
+		}
+	}
+	return fields().put("days", strconv.Itoa(days))
 }
 
 // maybe sets a clause by chance.
@@ -170,12 +194,12 @@ func (w *writer) term() *node {
 
 func (w *writer) billing() *node {
 	out := fields()
-	w.cycle = w.one("hourly", "daily", "weekly", "monthly", "monthly", "quarterly", "yearly")
+	w.cycle = w.one("hourly", "daily", "weekly", "biweekly", "monthly", "monthly", "quarterly", "yearly")
 	if w.deal != nil && w.cycle == "hourly" {
 		w.cycle = "daily"
 	}
 	out.put("cycle", w.cycle)
-	anchors := map[string]int{"hourly": 1, "daily": 1, "weekly": 7}
+	anchors := map[string]int{"hourly": 1, "daily": 1, "weekly": 7, "biweekly": 7}
 	most, ok := anchors[w.cycle]
 	if !ok {
 		most = 31
@@ -337,8 +361,8 @@ func (w *writer) bundles() *node {
 
 // limits is a limit per the billing cycle or longer; a cap is per the cycle, and above what is committed to.
 func (w *writer) limits(committed bool) *node {
-	units := []string{"hour", "day", "week", "month", "quarter", "year"}
-	own := slices.Index([]string{"hourly", "daily", "weekly", "monthly", "quarterly", "yearly"}, w.cycle)
+	units := []string{"hour", "day", "week", "fortnight", "month", "quarter", "year"}
+	own := slices.Index([]string{"hourly", "daily", "weekly", "biweekly", "monthly", "quarterly", "yearly"}, w.cycle)
 	spend := w.one("1", "100", "12500", "800000")
 	out := fields()
 	switch w.Chooser(3) {

@@ -25,6 +25,9 @@ func Contract(c *contract.Contract, o Options) string {
 		{s.say("Currency"), c.Currency.String()},
 		{s.say("Term"), s.within(c.Term) + " (" + clean(c.Zone.String()) + ")"},
 	}
+	if !c.Trial.Empty() {
+		head = append(head, note{s.say("Trial"), s.say("until %s: use costs nothing, and no fee, limit or commitment holds", glued(s.until()))})
+	}
 	if c.PriceBook != "" {
 		head = append(head, note{s.say("Price book"), clean(c.PriceBook)})
 	}
@@ -95,6 +98,15 @@ func (s *sheet) within(in span.Span) string {
 		}
 	}
 	return s.say("%s to %s", glued(from), glued(to))
+}
+
+// until is the trial's last local date, or the first instant after it.
+func (s *sheet) until() string {
+	c := s.contract
+	if c.Zone.StartOfDay(c.Zone.DateOf(c.Trial.To)) == c.Trial.To {
+		return s.say("the end of %s", c.Zone.DateOf(c.Trial.To-1).String())
+	}
+	return c.Zone.Text(c.Trial.To)
 }
 
 // heading begins a part.

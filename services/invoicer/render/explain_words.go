@@ -252,6 +252,8 @@ func (e *explained) itemSentence(name, text string) string {
 		return e.say("Of the commitment, %s was still to come.", e.figures(text))
 	case "share":
 		return e.say("%s of that is due.", e.figures(text))
+	case "trial":
+		return e.say("The period lies in the trial: this use costs nothing.")
 	case "untaken":
 		return e.say("%s GPU-hours were held ready and not used.", group(text))
 	case "spend":

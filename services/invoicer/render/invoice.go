@@ -69,14 +69,25 @@ func (o Options) header(p *page, d *bill.Document) {
 	case d.Closing > 0:
 		closing = o.say("number %d of this period", d.Closing)
 	}
-	o.pairs(p, []note{
+	list := []note{
 		{o.say("Customer"), clean(d.Customer)},
 		{o.say("Contract"), clean(d.Contract)},
 		{o.say("Period"), o.period(d)},
-		{o.say("Closing"), closing},
-		{o.say(due), glued(group(d.Total) + " " + clean(d.Currency))},
-	})
+	}
+	if d.TrialUntil != "" {
+		list = append(list, note{o.say("Trial"), o.say("until %s: use costs nothing", glued(o.local(d.TrialUntil)))})
+	}
+	o.pairs(p, append(list, note{o.say("Closing"), closing}, note{o.say(due), glued(group(d.Total) + " " + clean(d.Currency))}))
 	p.line(plain, "")
+}
+
+// local is an instant of a document by the contract's clock.
+func (o Options) local(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return clean(text)
+	}
+	return at.Format("2006-01-02 15:04")
 }
 
 // pairs sets labels in a column of their own.

@@ -68,6 +68,8 @@ var chinese = map[string]string{
 	"Contract":                       "合同",
 	"Period":                         "计费周期",
 	"Closing":                        "出账",
+	"Trial":                          "试用期",
+	"until %s: use costs nothing":    "截至 %s：用量不计费",
 	"Total due":                      "应付总额",
 	"Total":                          "合计",
 	"Difference":                     "差额",

@@ -99,6 +99,7 @@ var chineseExplain = map[string]string{
 	"The time that was used up is charged on demand: %s.":                                        "已过的时间按需计费：%s。",
 	"Region %s.":            "地域 %s。",
 	"%s GPU-hours went by.": "已过 %s 卡时。",
+	"The period lies in the trial: this use costs nothing.":                              "本计费周期在试用期内，该用量不计费。",
 	"The fees of that time are %s; what on demand would have been more is this line.":    "该期间已计费用 %s；按需价高出的部分即为本行。",
 	"The contract was ended before its term; reservation fees of %s were still to come.": "合同提前终止，尚未到期的预留费为 %s。",
 	"Of the commitment, %s was still to come.":                                           "尚未到期的承诺消费为 %s。",

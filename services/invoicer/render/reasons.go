@@ -73,6 +73,10 @@ var reasons = []reason{
 		"租约开始后不久即被服务方收回，按合同不计费。", "无需处理：该时间免费。",
 	},
 	{
+		"trial", "The contract charges nothing for use in its trial.", "Nothing: this time is free.",
+		"合同在试用期内不对用量计费。", "无需处理：该时间免费。",
+	},
+	{
 		"not_seen", "No sample proves this time, and the contract bills only time that samples prove.", "Nothing, unless the samples are still to come: those that come late bill it by a correction.",
 		"没有采样证明该时间，而合同只对有采样的时间计费。", "无需处理；若采样尚未送达，迟到的采样将以更正账单补计。",
 	},

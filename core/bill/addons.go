@@ -60,12 +60,13 @@ func (c *pricing) addonFee(name string) {
 // stated it in the trial, at the price stated first. What is agreed for later changes nothing about it, be it another price or that there is no
 // such add-on any more.
 func (c *pricing) addonOnce(name string) {
+	trial := c.contracts.Trial(c.Contract.ID)
 	for _, p := range c.contracts.Pieces(c.Contract.ID, span.Span{To: span.Open}) {
 		a, ok := p.Contract.Addon(name)
 		if !ok || a.Fee == nil || a.Fee.Unit != contract.Once {
 			continue
 		}
-		if due := max(p.Span.From, p.Contract.Trial.To); c.Period.Contains(due) && (a.Advance || !c.ahead) {
+		if due := max(p.Span.From, trial.To); c.Period.Contains(due) && (a.Advance || !c.ahead) {
 			one := big.NewRat(1, 1)
 			inputs := c.input(nil, Input{Kind: InputOnce, Span: span.Span{From: due, To: due}, Counts: one})
 			steps := []string{"price " + a.Fee.Text(c.Contract.Currency)}

@@ -52,6 +52,9 @@ func (c *pricing) meter(q metered) {
 	}
 	if c.inTrial() {
 		if q.total.Sign() > 0 {
+			for i := range q.inputs {
+				q.inputs[i].Costs = nil
+			}
 			c.item(LineKey{Item: ItemMeter, Name: q.name}, Item{Quantity: q.total, Unit: q.parts[0].Unit, Steps: append(q.states, "trial"), Inputs: q.inputs}, new(big.Rat))
 		}
 		return

@@ -110,3 +110,11 @@ func trialChange(signed, c *Contract) string {
 	}
 	return ""
 }
+
+// Trial is the trial of a contract as it was signed, empty where it has none.
+func (r *Register) Trial(id string) span.Span {
+	if a := r.agreements[id]; a != nil && len(a.versions) > 0 {
+		return a.versions[0].Contract.Trial
+	}
+	return span.Span{}
+}

@@ -56,19 +56,18 @@ func Disorder(log replay.Log, cuts []span.Second, pick func(n int) int) replay.L
 	for _, s := range log.Statements {
 		uses[s.Fact.Key]++
 	}
-	var again []replay.Statement
 	for _, s := range log.Statements {
-		alone := uses[s.Fact.Key] == 1
-		if alone {
+		if uses[s.Fact.Key] == 1 {
 			s.Known = draw(within(s.Known))
 		}
 		out.Statements = append(out.Statements, s)
-		if alone && pick(4) == 0 {
-			again = append(again, replay.Statement{Known: draw(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
-		}
 	}
 	keepOrder(out.Statements)
-	out.Statements = append(out.Statements, again...) // a repeat stands behind what it repeats
+	for _, s := range out.Statements {
+		if uses[s.Fact.Key] == 1 && pick(4) == 0 { // a repeat stands behind what it repeats
+			out.Statements = append(out.Statements, replay.Statement{Known: draw(span.Span{From: s.Known, To: log.Until}), Fact: s.Fact})
+		}
+	}
 	slices.SortStableFunc(out.Statements, func(a, b replay.Statement) int { return cmp.Compare(a.Known, b.Known) })
 	for _, m := range log.Measurements {
 		in := within(m.Known)

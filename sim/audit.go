@@ -28,10 +28,11 @@ func (r *road) audit() error {
 	}
 	t := observe(w.facts, r.story.terms, s, w.last)
 	figures.HeldSeconds += t.secondsHeld
+	t.count(figures, "tenants")
 	for _, check := range []func() error{
 		r.allStated, func() error { return r.allSent(s) }, func() error { return r.allBilled(t) }, func() error { return r.allHeld(t) },
 		func() error { return r.allSeen(t, s) }, r.allUnknown, r.allProjected, func() error { return r.allMarket(s) },
-		func() error { return r.allQuarantined(s) }, r.allHalted, w.aheadInTime,
+		func() error { return r.allQuarantined(s) }, r.allHalted, r.allDeclared, w.aheadInTime,
 	} {
 		err = errors.Join(err, check())
 	}

@@ -189,6 +189,7 @@ func (r *road) allMarket(s *samples) error {
 		return nil
 	}
 	world := slowly(w.facts, s.market, span.Second(w.last))
+	r.weighMarket(world, s)
 	r.figures.count("periods of the market billed", len(w.market))
 	for _, p := range w.market {
 		if p.open {

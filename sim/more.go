@@ -75,6 +75,9 @@ func (s *story) tally() map[string]int {
 		add("fact stated again", e.repeat)
 		add("fact contradicted", e.twin)
 		add(string(e.body.Type()), !e.repeat && !e.twin)
+		if b, ok := e.body.(*fact.DeviceDeclared); ok {
+			add(afterwards, !e.repeat && !e.twin && e.known > int64(b.At)+hour)
+		}
 		if start, ok := e.body.(*fact.LeaseStarted); ok {
 			part := func(share fact.Share) bool { return share.ShareMilli < 1000 }
 			add("lease of a fraction", slices.ContainsFunc(start.Devices, part) || len(start.Devices) == 0 && start.ShareMilli < 1000)

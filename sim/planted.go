@@ -45,6 +45,8 @@ const (
 	AdvanceForgotten  Bug = "fees in advance billed in arrears"
 	EndedADayLate     Bug = "terminated contract ended a day late"
 	PackageKept       Bug = "ended package goes on covering"
+	DeclarationLost   Bug = "declaration of a device ignored"
+	DeclarationLate   Bug = "declaration of a device counted from the next full minute"
 )
 
 // Bugs lists them.
@@ -53,7 +55,7 @@ func Bugs() []Bug {
 		ProgressFirst, ReadBeyondBlock, StaleBase, TickSkipped, FactsPastF, NumberReused, CorrectedTwice, UnknownAsZero, ErrorAsEmpty,
 		TrimOffByOne, WindowedDedup, InferredLost, CutWithoutFlush, TrimForgotten, AmbiguousAsStored, PutAgain, FloorForgotten,
 		LateDropped, SpoolNotSynced, NotFenced, RoundingKept, NoiseDropped, PartitionIgnored, HaltIgnored, JumpAccepted, TermKept,
-		AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept,
+		AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept, DeclarationLost, DeclarationLate,
 	}
 }
 
@@ -65,7 +67,7 @@ func plant(bug Bug, who string, b bus.Bus, s store.Store, m *memory) (bus.Bus, s
 			return b, s
 		}
 		return &buggyBus{Bus: b, bug: bug}, s
-	case PackageKept:
+	case PackageKept, DeclarationLost, DeclarationLate:
 		if who != rater.Service {
 			return b, s
 		}

@@ -105,7 +105,7 @@ func (b *buggyBus) facts(ctx context.Context, ms []bus.Message) ([]bus.Message, 
 	switch b.bug {
 	case WindowedDedup:
 		return b.dedup(ctx, ms)
-	case RoundingKept, TermKept, HaltIgnored, AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept:
+	case RoundingKept, TermKept, HaltIgnored, AdvanceKept, AdvanceForgotten, EndedADayLate, PackageKept, DeclarationLost, DeclarationLate:
 		for i := range ms {
 			f, err := codec.DecodeFact(ms[i])
 			if err != nil {
@@ -137,6 +137,15 @@ func (b *buggyBus) mistake(f fact.Fact) fact.Fact {
 	case *fact.PackageEnded:
 		if b.bug == PackageKept {
 			f.Key = noticed
+		}
+	case *fact.DeviceDeclared:
+		if b.bug == DeclarationLost {
+			f.Key = noticed
+		}
+		if b.bug == DeclarationLate {
+			late := *body
+			late.At = (late.At + 59) / 60 * 60
+			f.Body = &late
 		}
 	case *fact.ContractAmended:
 		if b.bug == TermKept && strings.HasSuffix(f.Key, "/term") {

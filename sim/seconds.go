@@ -15,6 +15,7 @@ type truth struct {
 	sold map[sold]int64    // priced milli-seconds, top-ups included
 	// devices is what samples say of devices while somebody held them.
 	devices map[string]*deviceTruth
+	decided
 	// secondsHeld counts device-seconds, whatever their share, for the figures.
 	secondsHeld int64
 }
@@ -71,7 +72,7 @@ type walker struct {
 // observe finds the truth of facts, the first of each key, up to an instant.
 func observe(facts []fact.Fact, known map[string]*terms, s *samples, until int64) *truth {
 	w := walker{
-		truth:     truth{held: map[cell]coverage{}, sold: map[sold]int64{}, devices: map[string]*deviceTruth{}},
+		truth:     truth{held: map[cell]coverage{}, sold: map[sold]int64{}, devices: map[string]*deviceTruth{}, decided: newDecided()},
 		contracts: map[string][]version{}, samples: s,
 	}
 	instants := w.sort(facts, known)
@@ -212,12 +213,14 @@ func (w *walker) deal(at int64) {
 	slices.SortStableFunc(all, func(a, b *part) int {
 		return cmp.Or(cmp.Compare(a.began, b.began), cmp.Compare(a.seq, b.seq), cmp.Compare(a.lease, b.lease))
 	})
-	given := map[string]int64{}
+	given, once := map[string]int64{}, map[string]int64{}
 	for _, p := range all {
-		p.granted = p.milli
+		p.granted, p.once = p.milli, p.milli
 		if p.device != "" {
 			p.granted = min(p.milli, w.saleable(p.device, at)-given[p.device])
 			given[p.device] += p.granted
+			p.once = min(p.milli, 1000-once[p.device])
+			once[p.device] += p.once
 		}
 	}
 }
@@ -297,6 +300,7 @@ func (w *walker) put(t *tenant, p *part) {
 	w.add(c, p, p.granted)
 	if c.standing == "priced" {
 		w.sell(t, v, c.period, p.granted*p.leased)
+		w.weigh(p.lease+" "+p.device, p.granted*p.leased, p.once*p.leased)
 		c.standing, c.reason = refused, "overlap"
 	}
 	w.add(c, p, p.milli-p.granted)

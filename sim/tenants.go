@@ -34,6 +34,7 @@ type part struct {
 	began   int64
 	seq     uint64
 	granted int64
+	once    int64 // what would be granted if the device were sold once
 	// counted since the conditions changed last
 	leased, measured, inferred int64
 }

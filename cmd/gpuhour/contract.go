@@ -62,11 +62,22 @@ func readDocument(name string, in io.Reader) ([]byte, error) {
 }
 
 // isBook tells a price book by its first key.
-func isBook(document []byte) bool {
-	for line := range strings.Lines(string(document)) {
+func isBook(document []byte) bool { return beginsWith(document, "book:") }
+
+// notScenario is an error for a scenario file where a contract is expected: each of its keys would be one else.
+func notScenario(name string, document []byte) error {
+	if beginsWith(document, "story:") {
+		return fmt.Errorf("%s is a scenario, not a contract; `gpuhour rate %s` prices it", name, name)
+	}
+	return nil
+}
+
+// beginsWith tells whether a key is the first of a document.
+func beginsWith(document []byte, key string) bool {
+	for line := range strings.Lines(strings.TrimPrefix(string(document), "\ufeff")) {
 		line = strings.TrimSpace(line)
 		if line != "" && line != "---" && !strings.HasPrefix(line, "#") {
-			return strings.HasPrefix(strings.TrimLeft(line, "{ "), "book:")
+			return strings.HasPrefix(strings.TrimLeft(line, "{ "), key)
 		}
 	}
 	return false
@@ -79,6 +90,9 @@ func readContract(name string, in io.Reader) (*contract.Contract, error) {
 		return nil, err
 	case isBook(data):
 		return nil, fmt.Errorf("%s is a price book, not a contract; `gpuhour contract check %s` reads it", name, name)
+	}
+	if err := notScenario(name, data); err != nil {
+		return nil, err
 	}
 	return contract.Parse(name, data)
 }
@@ -112,6 +126,9 @@ func checked(name string, document []byte) (string, error) {
 			return "", err
 		}
 		return fmt.Sprintf("price book %s in %s, %s", b.Name, b.Currency, count(len(b.Rates), "rate")), nil
+	}
+	if err := notScenario(name, document); err != nil {
+		return "", err
 	}
 	k, err := contract.Parse(name, document)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,12 @@ func explainRated(c *cobra.Command, name string, log replay.Log, o replay.Option
 	invoice, which, named := strings.Cut(name, "/")
 	if !named {
 		which = name
+	}
+	line, err := explain.ParseLine(which)
+	if err != nil {
+		return fmt.Errorf("--explain: %w", err)
+	}
+	if !named {
 		if len(r.Invoices) == 0 {
 			return fmt.Errorf("--explain %s: no invoice was issued; without --explain the reasons are shown", name)
 		}
@@ -89,9 +96,10 @@ func explainRated(c *cobra.Command, name string, log replay.Log, o replay.Option
 		}
 		invoice = r.Invoices[0].Document.Invoice
 	}
-	line, err := explain.ParseLine(which)
-	if err != nil {
-		return fmt.Errorf("--explain: %w", err)
+	if !slices.ContainsFunc(r.Invoices, func(i replay.Issued) bool {
+		return strings.EqualFold(i.Document.Invoice, invoice) || fmt.Sprint(i.Fact.Number) == invoice
+	}) {
+		return fmt.Errorf("--explain %s: there is no such invoice among the %s here", name, count(len(r.Invoices), "invoice"))
 	}
 	x, err := replay.Explain(log, o, invoice, line)
 	if err != nil {

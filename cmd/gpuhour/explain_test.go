@@ -23,6 +23,8 @@ func TestRateExplains(t *testing.T) {
 		[]string{"rate", "window-belongs-to-the-date-it-begins-on.yaml", "--explain", "3"},
 		[]string{"rate", "window-belongs-to-the-date-it-begins-on.yaml", "--explain", "two"},
 		[]string{"rate", "meters.yaml", "--explain", "2"},
+		[]string{"rate", "meters.yaml", "--explain", "two"},
+		[]string{"rate", "meters.yaml", "--explain", "CASE-000009/2"},
 		[]string{"rate", "meters.yaml", "--explain", "CASE-000002/2"},
 	)
 }

@@ -142,7 +142,11 @@ func previewInvoice(c *cobra.Command, args []string) error {
 		if err := printDocument(c, d); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "provisional: complete until %s\n", until)
+		o, err := look(c)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.ErrOrStderr(), render.Complete(until.String(), o))
 		return tellIssued(c, e, d)
 	})
 }

@@ -201,7 +201,7 @@ func TestWrongCalls(t *testing.T) {
 		t, "calls.golden", []string{"raet"}, []string{"xyz"}, []string{"import", "slurm"}, []string{"invoice", "shwo"}, []string{"--fast"},
 		[]string{"rate"}, []string{"rate", "--fast"}, []string{"version", "now"}, []string{"invoice", "show"}, []string{"doctor", "--nats-replicas", "x"},
 		[]string{"rate", "acme.yaml"}, []string{"rate", "facts.jsonl", "acme.yaml"}, []string{"rate", "facts.jsonl"},
-		[]string{"rate", "acme.yaml", "--contract", "acme.yaml"},
+		[]string{"rate", "acme.yaml", "--contract", "acme.yaml"}, []string{"rate", "acme.yaml", "--lang", "cn"}, []string{"rate", "acme.yaml", "--until", "2026-06-01T03:00:00Z"},
 		[]string{"rate", "none.jsonl"}, []string{"rate", "none.yaml"}, []string{"rate", "empty.jsonl", "--contract", "acme.yaml"}, []string{"rate", "empty.yaml"},
 		[]string{"rate", "facts.jsonl", "--contract", "none.yaml"}, []string{"rate", "facts.jsonl", "--contract", "empty.yaml"},
 		[]string{"rate", "facts.jsonl", "--contract", "acme.yaml,acme.yaml"},

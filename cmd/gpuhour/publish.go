@@ -13,6 +13,8 @@ import (
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/contract"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/money"
+	"github.com/gpuhour/gpuhour/core/price"
 )
 
 // maxLine bounds one fact's JSON line: a contract's document and room for the rest.
@@ -68,12 +70,17 @@ func readStatements(files []string, in io.Reader) ([]fact.Fact, error) {
 	return facts, err
 }
 
-// statable is whether a person may state a fact: a closing that nobody decided would be believed, and a contract or a price that
-// cannot be read would wait as a refusal.
+// statable is whether a person may state a fact: a closing that nobody decided would be believed, and a contract, a price, a way to
+// price or a quantity that cannot be read would wait as a refusal.
 func statable(f fact.Fact) error {
 	var id, customer, document string
 	switch b := f.Body.(type) {
-	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.RefusalCarried:
+	case *fact.LeaseStarted:
+		if b.PricingMode != price.OnDemand && b.PricingMode != price.Spot {
+			return fmt.Errorf("fact %s: pricing_mode is %q; write %s or %s", f.Key, b.PricingMode, price.OnDemand, price.Spot)
+		}
+		return nil
+	case *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped, *fact.RefusalWaived, *fact.RefusalCarried:
 		return nil
 	case *fact.PriceBookPublished:
 		book, err := contract.ParseBook("fact "+f.Key+": document", []byte(b.Document))
@@ -81,7 +88,16 @@ func statable(f fact.Fact) error {
 			err = fmt.Errorf("fact %s names price book %q, its document %q; correct one of them", f.Key, b.Book, book.Name)
 		}
 		return err
-	case *fact.MeterRecorded, *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated, *fact.DeviceDeclared:
+	case *fact.MeterRecorded:
+		quantity, err := money.ParseDecimal(b.Quantity)
+		if err == nil && quantity.Sign() < 0 {
+			err = fmt.Errorf("%q is negative; write 0 or more", b.Quantity)
+		}
+		if err != nil {
+			return fmt.Errorf("fact %s: quantity %w", f.Key, err)
+		}
+		return nil
+	case *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated, *fact.DeviceDeclared:
 		return nil
 	case *fact.SpotPriceChanged:
 		if _, _, err := contract.SpotPrice(b); err != nil {

@@ -47,10 +47,16 @@ func TestPublishRefusesBeforehand(t *testing.T) {
 		"halt.jsonl":    `{"type":"customer.halted.v1","key":"h","data":{"customer":"acme","reason":"x","block":1}}` + "\n",
 		"clock.jsonl":   `{"type":"clock.resumed.v1","key":"r","data":{"at":"2026-01-01T00:00:00Z","by":"ops"}}` + "\n",
 		"tick.jsonl":    `{"type":"spot.price_changed.v1","key":"t","data":{"index":"a100","at":"2026-01-01T00:00:00Z","currency":"USD","price":"1.20"}}` + "\n",
+		"mode.jsonl":    strings.Replace(leases("L1"), "on_demand", "ondemand", 1),
+		"reading.jsonl": `{"type":"meter.recorded.v1","key":"m","data":{"contract":"c","meter":"m","resource":"r","at":"2026-01-01T00:00:00Z","quantity":"12,5"}}` + "\n",
+		"less.jsonl":    `{"type":"meter.recorded.v1","key":"m","data":{"contract":"c","meter":"m","resource":"r","at":"2026-01-01T00:00:00Z","quantity":"-1"}}` + "\n",
+		"story.yaml":    "story: s\ncontracts: []\n",
 		"empty.jsonl":   `{"type":"lease.resized.v1","key":"r","data":{}}` + "\n",
 	})
 	calls(t, "publish.golden", []string{"publish", "bad.yaml"}, []string{"publish", "broken.jsonl"}, []string{"publish", "other.jsonl"}, []string{"publish", "closing.jsonl"},
-		[]string{"publish", "halt.jsonl"}, []string{"publish", "clock.jsonl"}, []string{"publish", "tick.jsonl"}, []string{"publish", "empty.jsonl"})
+		[]string{"publish", "halt.jsonl"}, []string{"publish", "clock.jsonl"}, []string{"publish", "tick.jsonl"},
+		[]string{"publish", "mode.jsonl"}, []string{"publish", "reading.jsonl"}, []string{"publish", "less.jsonl"}, []string{"publish", "story.yaml"},
+		[]string{"publish", "empty.jsonl"})
 }
 
 // TestFactsPage: every line of docs/facts.md may be stated, and every type that may be is there.

@@ -39,12 +39,17 @@ close of the last period that the facts reach.`,
 			if _, err := formatOf(c); err != nil {
 				return err
 			}
+			if _, err := look(c); err != nil {
+				return err
+			}
 			scenarios, facts := sortFiles(args)
 			switch {
 			case len(scenarios) > 0 && len(facts) > 0:
 				return errors.New("scenario files (.yaml) and facts (.jsonl) cannot be rated together; a contract is named with --contract")
 			case len(scenarios) > 0 && len(contracts) > 0:
 				return errors.New("--contract goes with facts (.jsonl); a scenario file holds its contracts")
+			case len(scenarios) > 0 && until != "":
+				return errors.New("--until goes with facts (.jsonl); a scenario file ends with the periods that it closes")
 			case len(scenarios) > 0:
 				return rateScenarios(c, scenarios)
 			default:
@@ -197,6 +202,10 @@ func contractStatements(files []string) (replay.Log, error) {
 		}
 		if isBook(data) {
 			bad = append(bad, fmt.Errorf("%s is a price book, not a contract; state it as a price_book.published fact, see docs/facts.md", name))
+			continue
+		}
+		if err := notScenario(name, data); err != nil {
+			bad = append(bad, err)
 			continue
 		}
 		parsed, err := contract.Parse(name, data)

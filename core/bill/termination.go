@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 
@@ -146,6 +147,7 @@ func (c *pricing) terminationFee(t *contract.Terminated) {
 		steps, inputs = append(steps, "spend_to_come "+c.exactly(spend)), append(inputs, days...)
 		fees.Add(fees, spend)
 	}
+	slices.SortStableFunc(inputs, func(a, b Input) int { return cmp.Compare(a.Span.From, b.Span.From) }) // months of one length stand together
 	if exact := new(big.Rat).Mul(fees, part); exact.Sign() > 0 {
 		c.item(LineKey{Item: ItemTermination, Name: string(ItemTermination)}, Item{
 			Quantity: fees, Steps: append(steps, "share "+money.PercentText(part)), Inputs: inputs,

@@ -88,6 +88,11 @@ func TestLoadZone(t *testing.T) {
 		"Local":          `unknown timezone "Local"; write an IANA name such as Asia/Shanghai`,
 		"":               `unknown timezone ""; write an IANA name such as Asia/Shanghai`,
 		"../etc/passwd":  `unknown timezone "../etc/passwd"; write an IANA name such as Asia/Shanghai`,
+		"Asia/Beijing":   `unknown timezone "Asia/Beijing"; did you mean Asia/Shanghai?`,
+		"beijing":        `unknown timezone "beijing"; did you mean Asia/Shanghai?`,
+		"CST":            `unknown timezone "CST"; write an IANA name such as Asia/Shanghai`,
+		"GMT+8":          `unknown timezone "GMT+8": an offset is no place, whose clock may change; write an IANA name such as Asia/Shanghai`,
+		"+08:00":         `unknown timezone "+08:00": an offset is no place, whose clock may change; write an IANA name such as Asia/Shanghai`,
 		"UTC+8 Beijing ": `unknown timezone "UTC+8 Beijing "; write an IANA name such as Asia/Shanghai`,
 	} {
 		if z, err := calendar.LoadZone(name); err == nil || err.Error() != want {

@@ -32,10 +32,16 @@ func LoadHolidays(name string) (*Holidays, error) {
 			return h, nil
 		}
 	}
-	if near, ok := nearest.Of(name, HolidayNames()); ok {
+	if near, ok := nearest.Of(name, HolidayNames()); ok && !laterYear(name, near) {
 		return nil, fmt.Errorf("unknown holiday calendar %.40q; did you mean %s?", name, near)
 	}
 	return nil, fmt.Errorf("unknown holiday calendar %.40q; write one of %s", name, strings.Join(HolidayNames(), ", "))
+}
+
+// laterYear is whether a name is a known one of a later year: no slip of the fingers, but a calendar that does not exist yet.
+func laterYear(name, known string) bool {
+	place := known[:len(known)-len("2026")]
+	return len(name) == len(known) && strings.HasPrefix(name, place) && name > known
 }
 
 // Weekday is the ISO weekday as which a day counts: a holiday as Sunday, a make-up day as the weekday it replaces, any other as

@@ -86,6 +86,8 @@ func TestHolidaysSpeakOfTheirYear(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"cn2026":  `unknown holiday calendar "cn2026"; did you mean cn-2026?`,
+		"cn-2016": `unknown holiday calendar "cn-2016"; did you mean cn-2026?`,
+		"cn-2027": `unknown holiday calendar "cn-2027"; write one of cn-2025, cn-2026, us-federal-2026`,
 		"cn-1999": `unknown holiday calendar "cn-1999"; write one of cn-2025, cn-2026, us-federal-2026`,
 	} {
 		if _, err := calendar.LoadHolidays(name); err == nil || err.Error() != want {

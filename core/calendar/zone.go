@@ -86,8 +86,16 @@ func (z Zone) stretches(from, to span.Second) []stretch {
 	return out
 }
 
-// unknownZone suggests the zone meant: other letters, a city without its area, or a near miss.
+// unknownZone suggests the zone meant: other letters, a city without its area, or a near miss. It suggests none by letters where a
+// wrong one would look right: Etc/GMT+8 lies eight hours behind UTC, Beirut is not Beijing, and of CST there are three.
 func unknownZone(name string, files []*zip.File) error {
+	sign := strings.IndexAny(name, "+-")
+	switch {
+	case strings.EqualFold(name, "Beijing"), strings.EqualFold(name, "Asia/Beijing"):
+		return fmt.Errorf("unknown timezone %q; did you mean Asia/Shanghai?", name)
+	case sign >= 0 && sign < len(name)-1 && strings.Trim(name[sign+1:], "0123456789:") == "":
+		return fmt.Errorf("unknown timezone %.60q: an offset is no place, whose clock may change; write an IANA name such as Asia/Shanghai", name)
+	}
 	names := make([]string, 0, len(files))
 	for _, f := range files {
 		_, city, _ := strings.Cut(f.Name, "/")
@@ -96,7 +104,7 @@ func unknownZone(name string, files []*zip.File) error {
 		}
 		names = append(names, f.Name)
 	}
-	if near, ok := nearest.Of(name, names); ok {
+	if near, ok := nearest.Of(name, names); ok && len(name) > len("CST") {
 		return fmt.Errorf("unknown timezone %q; did you mean %s?", name, near)
 	}
 	return fmt.Errorf("unknown timezone %.60q; write an IANA name such as Asia/Shanghai", name)

@@ -1,6 +1,12 @@
 package contract
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuhour/gpuhour/core/internal/nearest"
+)
 
 // Addon is a charge beside the GPU time (design page 3b, Add-ons): a fee, or a price on all leased time.
 type Addon struct {
@@ -47,8 +53,8 @@ func (r *reader) addon(f section) Addon {
 		var err error
 		if _, _, fee := feeUnitOf(text); fee {
 			a.Fee, err = parseUnitFee(text, PerDay, PerWeek, PerMonth, PerQuarter, PerYear, Once)
-		} else {
-			a.Price, err = ParsePrice(text)
+		} else if a.Price, err = ParsePrice(text); err != nil {
+			err = orFee(text, err)
 		}
 		return struct{}{}, err
 	}
@@ -59,6 +65,21 @@ func (r *reader) addon(f section) Addon {
 		r.addonFits(f, &a)
 	}
 	return a
+}
+
+// orFee tells of a price without a known unit which one was meant: most add-ons are fees.
+func orFee(text string, err error) error {
+	number, unit, stated := strings.Cut(text, "/")
+	if _, bad := parseMoney(number); bad != nil {
+		return err
+	}
+	if !stated {
+		return fmt.Errorf("unit is missing; write %[1]s/month, %[1]s/once or %[1]s/gpu-hour", number)
+	}
+	if near, ok := nearest.Of(unit, FeeUnitNames()); ok {
+		return fmt.Errorf("unknown unit %.40q; write %s/%s", unit, number, near)
+	}
+	return err
 }
 
 // addonFits refuses what no bill could follow: parts of what has none, and whole fees in periods that are not their unit.

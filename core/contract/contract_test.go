@@ -194,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		{"35.00/gpu-hour", "35.00/GPU-Days", `unknown unit "GPU-Days"; write 35.00/gpu-day`},
 		{"35.00/gpu-hour", "-5/gpu-hour", `price "-5/gpu-hour" is negative`},
 		{"35.00/gpu-hour", "$35/gpu-hour", "the currency does not belong into a price"},
-		{"35.00/gpu-hour", "1E1000000000/gpu-hour", "exponent outside -18 to 18"},
+		{"35.00/gpu-hour", "1E1000000000/gpu-hour", "exponent outside -18 to 18; write 35.00/gpu-hour"},
 		{"35.00/gpu-hour", strings.Repeat("9", 39) + "/gpu-hour", "more than 38 digits"},
 		{"35.00/gpu-hour", "1_000/gpu-hour", "is not a decimal number"},
 		{"35.00/gpu-hour", "0x10/gpu-hour", "is not a decimal number"},
@@ -275,11 +275,54 @@ func TestDocumentBounds(t *testing.T) {
 		"bomb":            {"a: &a [x, x]\nb: &b [*a, *a]\n", "anchors, aliases and merge keys are not read"},
 		"alias":           {"a: *b\n", "anchors, aliases and merge keys are not read"},
 		"directive":       {"%YAML 1.1\n---\na: 1\n", "directives are not read"},
+		"GBK":             {"contract: c1\ncustomer: \xd4\xc6\xba\xd3\n", "acme.yaml:2:11: the text is not UTF-8; save the file in that encoding"},
+		"UTF-16":          {"\xff\xfec\x00", "acme.yaml:1:1: the text is not UTF-8"},
+		"tabs":            {"contract: c1\nrates:\n\t- sku: a\n", "acme.yaml:3:1: not YAML: a tab stands where a line is indented; indent with spaces"},
+		"full width":      {"contract: c1\ncustomer：acme\n", "acme.yaml:2:1: not YAML: non-map value is specified; write the punctuation in half width: `key: value`"},
 	} {
 		_, err := contract.Parse("acme.yaml", []byte(c[0]))
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %.300v; want %s", name, err, c[1])
 		}
+	}
+}
+
+func TestCurrencyInAPrice(t *testing.T) {
+	for _, price := range []string{"$35/gpu-hour", "￥35/gpu-hour", "35元/gpu-hour", "35.00 CNY/gpu-hour"} {
+		_, err := contract.Parse("acme.yaml", []byte(edit(t, "35.00/gpu-hour", price)))
+		if err == nil || !strings.Contains(err.Error(), "the currency does not belong into a price; write 35.00/gpu-hour") {
+			t.Errorf("%s: %v", price, err)
+		}
+	}
+	if _, err := contract.Parse("acme.yaml", []byte(edit(t, "35.00/gpu-hour", "35 00/gpu-hour"))); err == nil || !strings.Contains(err.Error(), "is not a decimal number") {
+		t.Errorf("two numbers: %v", err)
+	}
+}
+
+// Editors of one system put a mark before what they save as UTF-8, and end lines with two characters.
+func TestEditorsOfAllSystems(t *testing.T) {
+	want, err := contract.Parse("c.yaml", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"byte order mark": "\ufeff" + strings.TrimLeft(full, "\n"),
+		"line ends":       strings.ReplaceAll(full, "\n", "\r\n"),
+	} {
+		got, err := contract.Parse("c.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if string(got.Source) != text {
+			t.Errorf("%s: the source is not what was written", name)
+		}
+		if changes := contract.Compare(want, got); len(changes) > 0 {
+			t.Errorf("%s: reads as %v", name, changes)
+		}
+	}
+	if _, err := contract.Parse("c.yaml", []byte("\ufeffcontrct: c1\n")); err == nil || !strings.Contains(err.Error(), "c.yaml:1:1: unknown field \"contrct\", did you mean contract?") {
+		t.Errorf("behind the mark: %v", err)
 	}
 }
 

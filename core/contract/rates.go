@@ -133,7 +133,7 @@ func parsePriceIn(text string, units []string) (Price, error) {
 	number, unitName, found := strings.Cut(text, "/")
 	amount, err := money.ParseDecimal(number)
 	switch {
-	case err != nil && strings.ContainsAny(number, "$€£¥"):
+	case err != nil && namesCurrency(number):
 		return Price{}, errors.New("the currency does not belong into a price; write 35.00/gpu-hour")
 	case err != nil:
 		return Price{}, fmt.Errorf("price %w", err)
@@ -154,6 +154,16 @@ func parsePriceIn(text string, units []string) (Price, error) {
 		meant = near
 	}
 	return Price{}, fmt.Errorf("unknown unit %.40q; write %s/%s", unitName, number, meant)
+}
+
+// namesCurrency tells an amount with a currency in it, which the contract names once for all.
+func namesCurrency(number string) bool {
+	words := strings.Fields(number)
+	if len(words) > 1 {
+		_, err := money.ParseCurrency(words[len(words)-1])
+		return err == nil
+	}
+	return strings.ContainsAny(number, "$€£¥￥元")
 }
 
 // Text is the price with at least the currency's digits: "36.00/gpu-hour". Prices are finite decimals, so it is exact.

@@ -135,7 +135,7 @@ func (r *reader) text(n ast.Node, field, remedy string) (string, bool) {
 	return "", false
 }
 
-// read takes a scalar through a parser of the edge, whose error says what to write after a semicolon.
+// read takes a scalar through a parser of the edge, whose error says what to write after a semicolon, or else the field's remedy does.
 func read[T any](r *reader, n ast.Node, field, remedy string, parse func(string) (T, error)) (value T, ok bool) {
 	text, ok := r.text(n, field, remedy)
 	if !ok {
@@ -143,7 +143,10 @@ func read[T any](r *reader, n ast.Node, field, remedy string, parse func(string)
 	}
 	value, err := parse(text)
 	if err != nil {
-		message, remedy, _ := strings.Cut(err.Error(), "; ")
+		message, instead, found := strings.Cut(err.Error(), "; ")
+		if found {
+			remedy = instead
+		}
 		r.fail(start(n), field, message, remedy)
 	}
 	return value, err == nil

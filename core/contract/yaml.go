@@ -3,6 +3,8 @@ package contract
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -30,14 +32,18 @@ func parseYAML(file string, data []byte) (ast.Node, *Error) {
 	if len(data) > MaxBytes {
 		return nil, at(nil, fmt.Sprintf("the document has %d bytes", len(data)), fmt.Sprintf("keep it within %d", MaxBytes))
 	}
-	tokens := lexer.Tokenize(string(data))
+	text, broken := Text(file, data)
+	if broken != nil {
+		return nil, broken
+	}
+	tokens := lexer.Tokenize(text)
 	if tk, message, remedy := forbidden(tokens); tk != nil {
 		return nil, at(tk, message, remedy)
 	}
 	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // duplicates are reported with the other errors
 	if err != nil {
 		if syntax := (*yaml.SyntaxError)(nil); errors.As(err, &syntax) {
-			return nil, at(syntax.Token, "not YAML: "+syntax.Message, "check brackets, quotes and indentation here and on the line before")
+			return nil, at(syntax.Token, "not YAML: "+SyntaxMessage(syntax), SyntaxRemedy(syntax.Token, text))
 		}
 		return nil, at(nil, "not YAML: "+err.Error(), "")
 	}
@@ -55,6 +61,52 @@ func parseYAML(file string, data []byte) (ast.Node, *Error) {
 		return nil, at(nil, "the document is empty", "write a contract")
 	}
 	return body, nil
+}
+
+// byteOrderMark stands before a text that some editors save as UTF-8; YAML reads over it.
+const byteOrderMark = "\ufeff"
+
+// Text is a document as UTF-8, which the lexer takes for granted: it would read the bytes of another encoding as letters, and a
+// customer's name would stand on bills as nobody wrote it. The error is at the first byte that is none.
+func Text(file string, data []byte) (string, *Error) {
+	text := strings.TrimPrefix(string(data), byteOrderMark)
+	if utf8.ValidString(text) {
+		return text, nil
+	}
+	good := 0
+	for c, size := utf8.DecodeRuneInString(text); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRuneInString(text[good:]) {
+		good += size
+	}
+	before := text[:good]
+	return "", &Error{
+		File: file, Line: 1 + strings.Count(before, "\n"), Column: 1 + utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]),
+		Message: "the text is not UTF-8", Remedy: "save the file in that encoding",
+	}
+}
+
+// SyntaxMessage is what the parser found wrong, without the tab that it quotes.
+func SyntaxMessage(err *yaml.SyntaxError) string {
+	if strings.Contains(err.Message, "'\t'") {
+		return "a tab stands where a line is indented"
+	}
+	return err.Message
+}
+
+// SyntaxRemedy says what to do about the slips that are commonest: tabs, and the punctuation of a Chinese keyboard.
+func SyntaxRemedy(at *token.Token, text string) string {
+	line := ""
+	if at != nil && at.Position != nil {
+		lines := strings.Split(text, "\n")
+		line = lines[min(max(at.Position.Line, 1), len(lines))-1]
+	}
+	switch {
+	case strings.Contains(line, "\t"):
+		return "indent with spaces"
+	case strings.ContainsAny(line, "：，｛｝［］－"):
+		return "write the punctuation in half width: `key: value`, not `key：value`"
+	default:
+		return "check brackets, quotes and indentation here and on the line before"
+	}
 }
 
 // forbidden finds what the parser must not see: references, which make small texts grow without end, tags, which change

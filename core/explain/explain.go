@@ -57,11 +57,23 @@ func Find(d *bill.Document, n LineName) (Subject, error) {
 	case d.Kind == bill.KindCancellation:
 		return s, fmt.Errorf("%s takes %s back, line by line: explain that invoice", d.Invoice, d.Cancels)
 	case n.Number > of && n.Unbilled:
-		return s, fmt.Errorf("there is no line %s in %s: its lines of time that is not billed are %d", n, d.Invoice, of)
+		return s, fmt.Errorf("there is no line %s in %s: its time that is not billed has %s", n, d.Invoice, numbered("u", of))
 	case n.Number > of:
-		return s, fmt.Errorf("there is no line %s in %s: its billed lines are %d", n, d.Invoice, of)
+		return s, fmt.Errorf("there is no line %s in %s: what it bills has %s", n, d.Invoice, numbered("", of))
 	}
 	return s, nil
+}
+
+// numbered says which lines there are.
+func numbered(mark string, of int) string {
+	switch of {
+	case 0:
+		return "no lines"
+	case 1:
+		return fmt.Sprintf("the line %s1", mark)
+	default:
+		return fmt.Sprintf("the lines %[1]s1 to %[1]s%[2]d", mark, of)
+	}
 }
 
 // line is the billed line, or nil.

@@ -1,6 +1,8 @@
 package fact
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +68,9 @@ func TestLineErrors(t *testing.T) {
 		{"long key", `{"type":"cut.requested.v1","key":"` + strings.Repeat("k", 1025) + `","data":{"cut":"m","at":"2026-03-01T00:00:00Z"}}`, "key has 1025 bytes"},
 		{"no data", `{"type":"cut.requested.v1","key":"k"}`, "cut.requested.v1: data is missing"},
 		{"null data", `{"type":"cut.requested.v1","key":"k","data":null}`, "cut is missing"},
+		{"misspelt field", `{"type":"lease.stopped.v1","key":"k","data":{"lese":"L1"}}`, `data: unknown field "lese", did you mean lease?`},
+		{"misspelt field of a device", `{"type":"lease.resized.v1","key":"k","data":{"lease":"L1","devices":[{"nod":"n1"}]}}`, `unknown field "nod", did you mean node?`},
+		{"misspelt field of the line", `{"type":"lease.stopped.v1","key":"k","dat":{}}`, `unknown field "dat", did you mean data?`},
 		{"unknown field of data", `{"type":"cut.requested.v1","key":"k","data":{"cut":"m","when":1}}`, `data: unknown field "when"`},
 		{"name written twice", `{"type":"cut.requested.v1","key":"k","key":"l","data":{"cut":"m"}}`, `"key" is written twice; keep one of them`},
 		{"name written twice inside", `{"type":"lease.resized.v1","key":"k","data":{"lease":"L1","devices":[{"node":"a","node":"b"}]}}`, `"node" is written twice`},
@@ -91,6 +96,31 @@ func TestLineErrors(t *testing.T) {
 				t.Errorf("a refused line gave %+v", f)
 			}
 		})
+	}
+}
+
+// TestFieldNamesAreWhole: every field of a fact that people state can be suggested.
+func TestFieldNamesAreWhole(t *testing.T) {
+	known := fieldNames()
+	var check func(of reflect.Type)
+	check = func(of reflect.Type) {
+		for i := range of.NumField() {
+			field := of.Field(i)
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); !slices.Contains(known, name) {
+				t.Errorf("%s of %s is not among the names", name, of)
+			}
+			if field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Struct {
+				check(field.Type.Elem())
+			}
+		}
+	}
+	for _, b := range samples() {
+		if decided := slices.Contains([]Type{
+			TypeClockDeclared, TypeTimeResumed, TypeCustomerHalted, TypeCutRequested, TypeCutDone, TypePeriodClosed, TypeInvoiceIssued, TypeInvoiceRecovered,
+			TypeLogRecovered, TypeAlertRaised, TypeAlertResolved,
+		}, b.Type()); !decided {
+			check(reflect.TypeOf(b).Elem())
+		}
 	}
 }
 

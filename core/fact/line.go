@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gpuhour/gpuhour/core/internal/nearest"
 )
 
 // line is the JSON form of a fact: {"type":..., "key":..., "data":{...}}.
@@ -112,7 +114,19 @@ func plain(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends too early")
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	message := strings.TrimPrefix(err.Error(), "json: ")
+	if name, ok := strings.CutPrefix(message, "unknown field "); ok {
+		if near, ok := nearest.Of(strings.Trim(name, `"`), fieldNames()); ok {
+			message += ", did you mean " + near + "?"
+		}
+	}
+	return errors.New(message)
+}
+
+// fieldNames are the names that a line of a stated fact may hold, whatever its type.
+func fieldNames() []string {
+	return strings.Fields(`type key data at by note from to lease customer contract sku pricing_mode region service_tier dedicated labels devices node device
+		count share_milli state saleable_milli document effective book index currency price meter resource quantity package purchase period_start`)
 }
 
 // written is how a person writes a kind of Go value.

@@ -31,7 +31,8 @@ func ParseCurrency(code string) (Currency, error) {
 	if _, ok := minorDigits(code); ok {
 		return Currency(code), nil
 	}
-	if code == "RMB" { // the everyday name of CNY; the nearest code by letters would be RUB
+	switch strings.ToUpper(code) {
+	case "RMB", "YUAN", "元", "人民币": // everyday names of CNY; the nearest code to RMB by letters would be RUB
 		return "", fmt.Errorf("unknown currency %q; did you mean CNY?", code)
 	}
 	all := strings.Fields(currencies0 + " " + currencies2 + " " + currencies3 + " " + currencies4)

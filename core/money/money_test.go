@@ -235,6 +235,8 @@ func TestCurrencies(t *testing.T) {
 	}
 	for code, want := range map[string]string{
 		"RMB":  `unknown currency "RMB"; did you mean CNY?`,
+		"yuan": `unknown currency "yuan"; did you mean CNY?`,
+		"人民币":  `unknown currency "人民币"; did you mean CNY?`,
 		"cny":  `unknown currency "cny"; did you mean CNY?`,
 		"USDD": `unknown currency "USDD"; did you mean USD?`,
 		"":     `unknown currency ""; write an active ISO 4217 code such as USD`,

@@ -26,7 +26,12 @@ func (r *reader) tree(data []byte) (ast.Node, bool) {
 		r.fail(nil, "", fmt.Sprintf("the file has %d bytes", len(data)), fmt.Sprintf("keep it within %d", MaxBytes))
 		return nil, false
 	}
-	tokens := lexer.Tokenize(string(data))
+	text, broken := contract.Text(r.file, data)
+	if broken != nil {
+		r.errs = append(r.errs, *broken)
+		return nil, false
+	}
+	tokens := lexer.Tokenize(text)
 	if at := tooDeep(tokens); at != nil {
 		r.fail(at, "", fmt.Sprintf("nested more than %d deep", contract.MaxDepth), "flatten it")
 		return nil, false
@@ -35,9 +40,9 @@ func (r *reader) tree(data []byte) (ast.Node, bool) {
 	if err != nil {
 		message, at := err.Error(), (*token.Token)(nil)
 		if syntax := (*yaml.SyntaxError)(nil); errors.As(err, &syntax) {
-			message, at = syntax.Message, syntax.Token
+			message, at = contract.SyntaxMessage(syntax), syntax.Token
 		}
-		r.fail(at, "", "not YAML: "+message, "")
+		r.fail(at, "", "not YAML: "+message, contract.SyntaxRemedy(at, text))
 		return nil, false
 	}
 	var body ast.Node

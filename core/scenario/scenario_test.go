@@ -125,6 +125,8 @@ func TestErrors(t *testing.T) {
 		{"lease: L1, by", "lease: &a L1, by", "a plain value is expected, not a reference or tag"},
 		{"at: 2026-01-10T09:00:00Z", "at: 2026-01-10T09:00:00Z, refused: by is", "the statement is taken; remove `refused:`"},
 		{"story: One hour, seen for half of it.", "story: [", "not YAML"},
+		{"story: One hour, seen for half of it.", "story: \xc4\xe3", ":2:8: the text is not UTF-8; save the file in that encoding"},
+		{"story: One hour, seen for half of it.", "story：One hour", "write the punctuation in half width"},
 		{"events:", "events: {}\nx:", "a list is expected, not a mapping"},
 	} {
 		_, err := scenario.Parse("good.yaml", []byte(edit(t, c.old, c.replacement)))

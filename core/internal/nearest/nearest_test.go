@@ -11,6 +11,7 @@ func TestOf(t *testing.T) {
 	known := []string{"sku", "on_demand", "region", "service_tier", "dedicated"}
 	for word, want := range map[string]string{
 		"on_demnad":                "on_demand",
+		"ksu":                      "sku",
 		"Region":                   "region",
 		"skus":                     "sku",
 		"service-tier":             "service_tier",

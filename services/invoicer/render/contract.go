@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
 
 	"github.com/gpuhour/gpuhour/core/contract"
@@ -79,6 +80,11 @@ func (o Options) provision(text string) string {
 	if name, ok := strings.CutPrefix(text, "price book "); ok {
 		return o.say("price book %s", clean(name))
 	}
+	if o.Language == Chinese {
+		if said := o.chineseProvision(text); said != "" {
+			return said
+		}
+	}
 	if translated := o.say(text); translated != text {
 		return translated
 	}
@@ -86,6 +92,48 @@ func (o Options) provision(text string) string {
 		return clean(shared)
 	}
 	return o.figures(text)
+}
+
+// lasting is a length of time as a contract writes it.
+//
+//tidy:const
+var lasting = regexp.MustCompile(`^([1-9][0-9]*[dhms])+$`)
+
+// chineseProvision is what needs more than a word for a word: methods whose names are those of clauses, a part of the price, lengths of
+// time and lists of our own words; "" for all else.
+func (o Options) chineseProvision(text string) string {
+	switch text {
+	case "volume":
+		return o.say("all at the price of one tier")
+	case "package":
+		return o.say("by whole packages")
+	}
+	if part, ok := strings.CutSuffix(text, " of on_demand"); ok {
+		return o.say("%s of the on-demand price", part)
+	}
+	if lasting.MatchString(text) {
+		units := strings.NewReplacer("d", " "+o.say("day")+" ", "h", " "+o.say("hour")+" ", "m", " "+o.say("minute")+" ", "s", " "+o.say("second")+" ")
+		return glued(strings.TrimSpace(units.Replace(text)))
+	}
+	words := strings.Split(text, ", ")
+	for i, w := range words {
+		if words[i] = o.say(w); words[i] == w {
+			return ""
+		}
+	}
+	return strings.Join(words, o.say(", "))
+}
+
+// windows are times of the week in the reader's language.
+func (o Options) windows(text string) string {
+	if o.Language != Chinese {
+		return clean(text)
+	}
+	pairs := []string{"daily", o.say("every day"), ", ", "，"}
+	for _, day := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
+		pairs = append(pairs, day+"-", o.say(day)+"至", day, o.say(day))
+	}
+	return strings.NewReplacer(pairs...).Replace(clean(text))
 }
 
 // within is a span by local dates, both included, or by instants.
@@ -186,18 +234,19 @@ func (s *sheet) tiers(t *Table, clause, of, field, unit string) {
 			parts = append(parts, glued(s.figures(strings.TrimPrefix(p.Field, field+" "))+" "+s.figures(p.Text)))
 		}
 	}
-	text := s.say("by %s of a period, %s: %s", unit, s.text(clause, of, field), strings.Join(parts, "; "))
+	list := strings.Join(parts, s.say("; "))
+	text := s.say("by %s of a period, %s: %s", unit, s.text(clause, of, field), list)
 	if s.said[said{clause, of, field + " by"}].Text == "gpus" {
-		text = s.say("by GPUs held at once, %s: %s", s.text(clause, of, field), strings.Join(parts, "; "))
+		text = s.say("by GPUs held at once, %s: %s", s.text(clause, of, field), list)
 	}
 	if s.said[said{clause, of, field + "_by"}].Text == "level" {
-		text = s.say("by the level at each second, %s: %s", s.text(clause, of, field), strings.Join(parts, "; "))
+		text = s.say("by the level at each second, %s: %s", s.text(clause, of, field), list)
 	}
 	if s.said[said{clause, of, field + " flat"}].Text == "always" {
-		text += "; " + s.say("the first flat fee is always due")
+		text += s.say("; ") + s.say("the first flat fee is always due")
 	}
 	if counted := s.text(clause, of, field+" count"); counted != "" {
-		text += "; " + s.say("%s time counts too", counted)
+		text += s.say("; ") + s.say("%s time counts too", counted)
 	}
 	t.note(s.say("tiers"), text)
 }

@@ -20,17 +20,22 @@ func ContractChanges(changes []contract.Change, refused string, o Options) strin
 				p.line(plain, "")
 			}
 			of := clean(c.Of)
-			if c.Clause == "states" {
+			switch c.Clause {
+			case "states":
 				of = o.word(c.Of)
+			case "arrears":
+				of = o.provision(c.Of)
 			}
-			p.paragraph(bold, strings.TrimSpace(o.phrase(c.Clause)+" "+of), room(o.Width))
+			p.paragraph(bold, strings.TrimSpace(o.clause(c.Clause)+" "+of), room(o.Width))
 		}
 		field, was, is := o.fieldName(c.Field), o.provision(c.Was), o.provision(c.Is)
 		switch {
+		case c.Clause == "states" && c.Field == "gpu":
+			field = "GPU"
 		case c.Clause == "states" && c.Field != contract.Order: // the name of a meter
 			field = clean(c.Field)
 		case c.Field == "windows":
-			was, is = clean(c.Was), clean(c.Is)
+			was, is = o.windows(c.Was), o.windows(c.Is)
 		}
 		text := o.say("%s: was %s, is %s", field, was, is)
 		switch {
@@ -66,8 +71,19 @@ func (o Options) unamendable(what string) string {
 	return o.word(what)
 }
 
+// clause is a clause in words: that of packages is named as its heading, for the word alone is a number of them.
+func (o Options) clause(name string) string {
+	if name == "packages" && o.Language == Chinese {
+		return o.say("Package")
+	}
+	return o.phrase(name)
+}
+
 // fieldName is a field in words; that of a tier is its interval.
 func (o Options) fieldName(field string) string {
 	name, rest, _ := strings.Cut(field, " ")
+	if translated := o.word(rest); translated != clean(rest) {
+		return o.phrase(name) + " " + translated
+	}
 	return strings.TrimSpace(o.phrase(name) + " " + o.figures(strings.ReplaceAll(rest, "_", " ")))
 }

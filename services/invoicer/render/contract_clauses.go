@@ -45,7 +45,7 @@ func (s *sheet) week() {
 		{Head: s.say("Holidays"), Fit: Wrap},
 	}}
 	for i, w := range schedule.Windows {
-		t.Row(letter(i), w.Name, s.text("schedule", w.Name, "price"), clean(s.said[said{"schedule", w.Name, "windows"}].Text), s.text("schedule", w.Name, "holidays"))
+		t.Row(letter(i), w.Name, s.text("schedule", w.Name, "price"), s.windows(s.said[said{"schedule", w.Name, "windows"}].Text), s.text("schedule", w.Name, "holidays"))
 	}
 	s.WriteString(t.String())
 }
@@ -101,11 +101,11 @@ func (s *sheet) meters() {
 			get := func(field string) string { return s.text("meters", m.Name, field) }
 			readings := get("aggregate")
 			if value := get("value"); value != "" {
-				readings += ", " + value
+				readings += s.say(", ") + value
 			}
 			model := get("model")
 			if m.RoundDown {
-				model += ", " + get("round")
+				model += s.say(", ") + get("round")
 			}
 			t.Row(m.Name, get("price"), get("free"), model, readings)
 			if m.Tiers != nil {
@@ -233,7 +233,7 @@ func (s *sheet) arrears() {
 	}
 	for _, step := range s.contract.Arrears {
 		after := contract.DurationText(step.AfterSeconds)
-		t.Row(after, s.text("arrears", after, "do"), billed[step.Do])
+		t.Row(s.provision(after), s.text("arrears", after, "do"), billed[step.Do])
 	}
 	s.WriteString(t.String())
 	s.paragraph(plain, s.say("Nothing here happens by itself: the provider states what was done, and that is billed. Fees go on until the contract is amended."), room(s.Width))

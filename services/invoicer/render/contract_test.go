@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,6 +35,31 @@ func TestRandomContractsFit(t *testing.T) {
 		for _, r := range c.Rates {
 			if !strings.Contains(text, strings.Fields(r.SKU)[0]) {
 				t.Errorf("seed %d: %s is not shown", seed, r.SKU)
+			}
+		}
+		before = c
+	}
+}
+
+// TestChineseContractsHoldNoEnglish: a word of the contract language stands on no Chinese page, where it is no name of the contract's own.
+func TestChineseContractsHoldNoEnglish(t *testing.T) {
+	english := regexp.MustCompile(`\b(daily|Mon|Tue|Wed|Thu|Fri|Sat|Sun|on_demand|spot|covered|index|lock|reclaimed|within|always|final|gpu|level|quantity|` +
+		`graduated|volume|prorata|clawback|none|advance|suspended|stopped|running|true|false|[1-9][0-9]*[dhms])\b`)
+	var before *contract.Contract
+	for seed := range uint64(300) {
+		choose := rand.New(rand.NewPCG(seed, 1)).IntN
+		c, err := contract.Parse("c.yaml", []byte(random.Contract(choose)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := render.Options{Width: 100, Language: render.Chinese}
+		text := render.Contract(c, o)
+		if before != nil {
+			text += render.ContractChanges(contract.Compare(before, c), contract.Unamendable(before, c), o)
+		}
+		for line := range strings.Lines(text) {
+			if word := english.FindString(line); word != "" {
+				t.Fatalf("seed %d: %q in %s", seed, word, line)
 			}
 		}
 		before = c

@@ -93,7 +93,7 @@ func (e *explained) header() {
 			note{e.say(amountWord(d)), group(x.Line.Amount) + " " + clean(d.Currency)})
 	default:
 		list = append(list,
-			note{e.say("Item"), e.item0(x.Line)},
+			note{e.say("Item"), e.Options.item(x.Line)},
 			note{e.say("Quantity"), e.hours(x.Line.Quantity.MilliGPUSeconds)},
 			note{e.say(amountWord(d)), group(x.Line.Amount) + " " + clean(d.Currency)})
 	}
@@ -119,15 +119,6 @@ func amountWord(d *bill.Document) string {
 	return "Amount"
 }
 
-// item0 is the line's item; idle time is said too, since it is a line of its own.
-func (e *explained) item0(l *bill.DocumentLine) string {
-	text := e.Options.item(l)
-	if l.Idle {
-		text += string(glue) + "· " + glued(e.say("idle"))
-	}
-	return text
-}
-
 func (e *explained) whyUnbilled() {
 	u := e.x.Unbilled
 	e.heading(e.say("Why it is not billed"))
@@ -137,9 +128,9 @@ func (e *explained) whyUnbilled() {
 	case meter.Waived:
 		e.paragraph(e.say("A person gave this time away for good: it is never billed."))
 	case meter.Refused:
-		e.paragraph(strings.TrimSpace(remedy + e.say(" A correction bills this time once the cause is gone.")))
+		e.paragraph(e.say("What to do: %s", remedy) + e.say(" A correction bills this time once the cause is gone."))
 	default:
-		e.paragraph(remedy)
+		e.paragraph(e.say("What to do: %s", remedy))
 	}
 }
 

@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,5 +116,61 @@ events:
 		if name := fmt.Sprintf("L%02d ", i); !strings.Contains(whole, name) {
 			t.Errorf("--all does not show %s", name)
 		}
+	}
+}
+
+// TestDaysOfSeveralMonths: a quarter of a price per month pays more days than the price is for, which "90 of 30" would not say.
+func TestDaysOfSeveralMonths(t *testing.T) {
+	x := explainedIn(t, "quarter.yaml", []byte(`story: a quarter of a reservation per month of 30 days
+contracts:
+  - contract: c1
+    customer: acme
+    currency: USD
+    timezone: UTC
+    term: {from: 2026-01-01, to: 2027-01-01}
+    billing: {cycle: quarterly, fee_month: 30d}
+    rates: [{sku: a100, on_demand: 3.60/gpu-hour, reserved: [{name: base, quantity: 1, price: 30.00/gpu-month, from: 2026-01-01, to: 2027-01-01}]}]
+events: []
+close:
+  - {contract: c1, period: 2026-01}
+`), "CASE-000001/1")
+	for language, want := range map[render.Language]string{
+		render.English: "90 days are charged; the price pays 30 of them.",
+		render.Chinese: "按天折算：计 90 天，单价对应 30 天。",
+	} {
+		if text := render.Explanation(x, render.Options{Width: 100, Language: language}, false); !strings.Contains(text, want) {
+			t.Errorf("%s does not say %q:\n%s", language, want, text)
+		}
+	}
+}
+
+// TestDaysToComeOfATermination: what a termination fee counts are days that were still to come, one month behind the other.
+func TestDaysToComeOfATermination(t *testing.T) {
+	x := explainedIn(t, "ended.yaml", []byte(`story: a reservation that ends in March
+contracts:
+  - contract: c1
+    customer: acme
+    currency: USD
+    timezone: UTC
+    term: {from: 2026-01-01, to: 2026-07-01}
+    termination: {refund: prorata, fee: 10%}
+    rates: [{sku: a100, on_demand: 3.60/gpu-hour, reserved: [{name: base, quantity: 1, price: 310.00/gpu-month, from: 2026-01-01, to: 2026-07-01}]}]
+events:
+  - {at: 2026-03-11T00:00:00Z, contract_terminated: {contract: c1, by: customer}}
+close:
+  - {contract: c1, period: 2026-03}
+`), "CASE-000003/2")
+	text := render.Explanation(x, render.Options{Width: 100}, false)
+	var from []string
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "days still to come"); ok {
+			from = append(from, strings.Fields(rest)[0])
+		}
+	}
+	if want := []string{"2026-03-11", "2026-04-01", "2026-05-01", "2026-06-01"}; !slices.Equal(from, want) {
+		t.Errorf("days from %v, want %v:\n%s", from, want, text)
+	}
+	if text := render.Explanation(x, render.Options{Width: 100, Language: render.Chinese}, false); !strings.Contains(text, "未到期天数") {
+		t.Errorf("in Chinese:\n%s", text)
 	}
 }

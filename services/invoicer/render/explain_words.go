@@ -212,6 +212,9 @@ func (e *explained) itemSentence(name, text string) string {
 	case "quantity":
 		return e.say("It is for %s GPUs.", group(text))
 	case "days":
+		if exceeds(count, of) {
+			return e.say("%s days are charged; the price pays %s of them.", group(count), group(of))
+		}
 		return e.say("%s of %s days are charged.", group(count), group(of))
 	case "allowance":
 		return e.say("The first %s of the period are free.", e.figures(text))
@@ -353,7 +356,7 @@ func (e *explained) inputName(in bill.Input) string {
 		if l.Item != "" {
 			return e.itemName(l)
 		}
-		return e.item0(l)
+		return e.Options.item(l)
 	case bill.InputReading:
 		return strings.TrimSpace(e.say("reading") + " " + clean(in.Name))
 	case bill.InputLevel:
@@ -363,6 +366,9 @@ func (e *explained) inputName(in bill.Input) string {
 		}
 		return name
 	case bill.InputDays:
+		if l := e.x.Line; l != nil && l.Item == bill.ItemTermination {
+			return e.say("days still to come")
+		}
 		return e.say("days charged")
 	case bill.InputOnce:
 		return e.say("due, once")

@@ -193,6 +193,9 @@ func difference(d *bill.Document) bool {
 	return d.Kind == bill.KindCorrection || d.Kind == bill.KindCancellation
 }
 
+// Complete says until when a preview knows everything.
+func Complete(until string, o Options) string { return o.say("provisional: complete until %s", until) }
+
 // item is what a line bills, in one phrase.
 func (o Options) item(l *bill.DocumentLine) string {
 	parts := []string{glued(o.phrase(l.PricingMode))}
@@ -213,6 +216,9 @@ func (o Options) item(l *bill.DocumentLine) string {
 	}
 	if l.Window != "" {
 		parts = append(parts, glued(o.say("window %s", clean(l.Window))))
+	}
+	if l.Idle {
+		parts = append(parts, glued(o.say("idle")))
 	}
 	return strings.Join(parts, string(glue)+"· ")
 }

@@ -128,7 +128,7 @@ func (o Options) figures(text string) string {
 	for i, w := range words {
 		open := w[:len(w)-len(strings.TrimLeft(w, "(>≤"))]
 		w = w[len(open):]
-		end := len(strings.TrimRight(w, "):"))
+		end := len(strings.TrimRight(w, "):,"))
 		w, closing := w[:end], w[end:]
 		if amount, unit, ok := strings.Cut(w, "/"); ok {
 			w = group(amount) + "/" + o.measure(unit)

@@ -30,7 +30,7 @@ func (o Options) limit(d *bill.Document) string {
 		}
 		parts = append(parts, o.say(said, of(l.Accepted)))
 	}
-	return strings.Join(parts, " ")
+	return o.prose(parts)
 }
 
 // localTime is an instant of a document as its local clock shows it.

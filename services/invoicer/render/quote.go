@@ -191,11 +191,7 @@ func (p *quotePage) lineName(l *bill.DocumentLine) string {
 	if l.Count != nil {
 		return p.itemName(l)
 	}
-	text := p.item(l)
-	if l.Idle {
-		text += string(glue) + "· " + glued(p.say("idle"))
-	}
-	return text
+	return p.item(l)
 }
 
 // modes is a row for each way to buy, the cheapest first.

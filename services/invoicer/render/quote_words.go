@@ -113,8 +113,8 @@ func (p *quotePage) spotRisk(m *quote.Market) string {
 }
 
 // prose joins sentences: Chinese ones stand without a space.
-func (p *quotePage) prose(sentences []string) string {
-	if p.Language == Chinese {
+func (o Options) prose(sentences []string) string {
+	if o.Language == Chinese {
 		return strings.Join(sentences, "")
 	}
 	return strings.Join(sentences, " ")

@@ -45,8 +45,8 @@ var reasons = []reason{
 		"补充协议变更了合同期内不可变更的条款。", "请另签新合同。",
 	},
 	{
-		"unsupported_mode", "The pricing mode is not supported.", "Lease on demand, or wait for a version that supports the mode.",
-		"暂不支持该计费模式。", "请改用按需计费，或等待支持该模式的版本。",
+		"unsupported_mode", "The pricing mode is not supported.", "State the lease as on_demand or spot, or wait for a version that supports the mode.",
+		"暂不支持该计费模式。", "请以 on_demand 或 spot 登记租约，或等待支持该模式的版本。",
 	},
 	{
 		"no_rate", "The contract has no rate for this SKU.", "Add the rate by an amendment, or correct the lease's SKU.",

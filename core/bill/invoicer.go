@@ -24,7 +24,7 @@ type Invoicer struct {
 	requested  []request
 	cuts       []Cut
 	closings   map[periodKey][]closing
-	carried    map[periodKey]uint64 // position of the fact
+	carried    map[periodKey]uint64 // position of the first fact that says so
 	lastStated uint64               // position of the last fact that people or machines stated
 	agreed     uint64               // position of the last contract fact
 	number     uint64
@@ -38,7 +38,12 @@ type Invoicer struct {
 	closedThrough map[string]through     // by contract
 	advances      map[string][]*advance  // by contract: of periods that are not closed
 	awaiting      *advance               // the last one, while its invoice is not there
+	asked         asOf                   // what ContractsAt was asked last
+	answer        *contract.Register
 }
+
+// asOf is the position before which facts count, and that of the last fact that is there to count.
+type asOf struct{ known, stated uint64 }
 
 // through is the end of the periods that are closed without a gap: where the search for due ones starts, as long as the periods are
 // those.
@@ -143,7 +148,9 @@ func (s *Invoicer) Apply(f fact.Fact) {
 	case *fact.LogRecovered:
 		s.incarnation = max(s.incarnation, b.Incarnation)
 	case *fact.RefusalCarried:
-		s.carried[periodKey{b.Contract, b.PeriodStart}] = f.Seq
+		if k := (periodKey{b.Contract, b.PeriodStart}); s.carried[k] == 0 { // saying it again takes nothing from the cuts in between
+			s.carried[k] = f.Seq
+		}
 		s.lastStated = f.Seq
 	case *fact.CustomerHalted:
 		s.halted[b.Customer] = b.Reason
@@ -183,8 +190,13 @@ func (s *Invoicer) blockOf(cut string) uint64 {
 	return 0
 }
 
-// ContractsAt is the register as a cut knows it.
-func (s *Invoicer) ContractsAt(cut Cut) *contract.Register { return s.contracts.Before(cut.known()) }
+// ContractsAt is the register as a cut knows it. Whoever works through a cut asks again and again, so the last answer is kept.
+func (s *Invoicer) ContractsAt(cut Cut) *contract.Register {
+	if want := (asOf{known: cut.known(), stated: s.lastStated}); s.asked != want || s.answer == nil {
+		s.asked, s.answer = want, s.contracts.Before(want.known)
+	}
+	return s.answer
+}
 
 // CutAt is the cut that stands at a block, as Closed names it.
 func (s *Invoicer) CutAt(block uint64) (Cut, bool) {
@@ -381,12 +393,16 @@ func (s *Invoicer) Amended(cut Cut) []Due {
 			before = max(before, c.known())
 		}
 	}
+	first := map[string]span.Second{} // that can change, by contract
+	for _, a := range s.amended {
+		if from, known := first[a.contract]; before <= a.seq && a.seq < cut.known() && (!known || a.from < from) {
+			first[a.contract] = a.from
+		}
+	}
 	var out []Due
 	for k, list := range s.closings {
 		period := span.Span{From: k.start, To: list[len(list)-1].end}
-		if slices.ContainsFunc(s.amended, func(a amendment) bool {
-			return a.contract == k.contract && before <= a.seq && a.seq < cut.known() && a.from < period.To
-		}) {
+		if from, changed := first[k.contract]; changed && from < period.To {
 			out = append(out, Due{Contract: k.contract, Period: period})
 		}
 	}

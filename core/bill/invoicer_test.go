@@ -166,6 +166,12 @@ func TestWhatIsStatedBehindACutsBlock(t *testing.T) {
 	next, _ = l.cut(april)
 	equal(t, "9", price(next))
 	equal(t, "c1 until 0", due(l.Amended(next)))
+
+	known := l.ContractsAt(next)
+	l.state(&fact.ContractAmended{Contract: "c1", Effective: march, Document: terms("c1", "acme", "", "1.00")})
+	equal(t, "9", price(next))
+	again := l.ContractsAt(next)
+	equal(t, true, again != known && again == l.ContractsAt(next)) // it looks back once, not for every question
 }
 
 // TestRetryOnlyWhenSomethingWasStated: a blocked period asks again an hour later, and only if it may have got better.
@@ -210,7 +216,8 @@ func TestRepeatsOfAFactAreIgnored(t *testing.T) {
 	equal(t, "INV", l.Series())
 }
 
-// TestCheck: every reason blocks, and what may be carried is carried when it was stated before the cut was asked for.
+// TestCheck: every reason blocks, and what may be carried is carried when it was stated in front of what the cut knows, whatever is
+// stated again behind it.
 func TestCheck(t *testing.T) {
 	refusedKey, bare := key(1, 1), meter.ChargeKey{Customer: "acme", Kind: meter.Leased, Standing: meter.Refused, Reason: "no_contract"}
 	refusedKey.Standing, refusedKey.Reason = meter.Refused, "overlap"
@@ -252,8 +259,8 @@ func TestCheck(t *testing.T) {
 					l.state(&fact.CustomerHalted{Customer: "acme", Reason: "broken"})
 				}
 				cut, _ := l.cut(april, fact.Total{Contract: "c0", PeriodStart: march, LeasedMilliGPUSeconds: 3}, fact.Total{Contract: "c1", PeriodStart: march, LeasedMilliGPUSeconds: tt.leased})
-				if carried == "after" {
-					l.state(carry)
+				if carried != "" {
+					l.state(carry) // behind the cut
 				}
 				d := Due{Contract: "c1", Customer: "acme", Period: period()}
 				want := tt.want

@@ -286,9 +286,9 @@ func (p *meteredPiece) weigh(x contract.Reading, during contract.Portion) {
 	}
 	p.sum.Add(p.sum, counts)
 	if p.levelled {
-		level := new(big.Rat).Set(x.Value)
+		level := x.Value
 		if during.Part != nil {
-			level.Mul(level, during.Part)
+			level = new(big.Rat).Mul(level, during.Part)
 		}
 		p.held = append(p.held, held{during.Span, level})
 	}

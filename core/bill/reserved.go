@@ -57,12 +57,18 @@ func (c *pricing) collect(charges ...func(*pricing, *fees)) {
 
 // feeDays are local days that one version of a contract charges a reservation for, each by the same part of its price.
 type feeDays struct {
-	version  uint64
 	sku      string
 	fee      contract.Reservation
 	days     int
 	unitDays int // of the price's unit
 	spans    []chargedDays
+}
+
+// feeRun names what days have in common that are charged alike.
+type feeRun struct {
+	version   uint64
+	sku, name string
+	unitDays  int
 }
 
 // reservationFees charges each reservation by local days: price x local days / days of the unit (page 3b, Advance fees and Units). In months of a fixed
@@ -89,6 +95,7 @@ func (r *feeDays) exact() *big.Rat {
 // reservedDays are the local days of reservations over some time, in runs that are charged alike.
 func (c *pricing) reservedDays(over feeTime, charged func(fee contract.Reservation, sku string) bool) []feeDays {
 	var runs []feeDays
+	places := map[feeRun]int{} // in runs
 	for _, day := range c.contracts.Periods(c.Contract.ID).Days(over.Span) {
 		pieces := c.feePieces(over, day)
 		if len(pieces) == 0 || !over.Contains(pieces[0].Span.From) {
@@ -100,24 +107,19 @@ func (c *pricing) reservedDays(over feeTime, charged func(fee contract.Reservati
 			for _, fee := range rate.Reserved {
 				if fee.Span.Contains(last) && charged(fee, rate.SKU) {
 					days, of := price.ReservedDay(rule.Contract, fee.Price.Unit, last)
-					runs = chargeDay(runs, feeDays{rule.Seq, rate.SKU, fee, days, of, []chargedDays{{span.Span{From: pieces[0].Span.From, To: last + 1}, days}}})
+					alike := feeRun{rule.Seq, rate.SKU, fee.Name, of}
+					i, known := places[alike]
+					if !known {
+						i = len(runs)
+						places[alike], runs = i, append(runs, feeDays{sku: rate.SKU, fee: fee, unitDays: of})
+					}
+					runs[i].days += days
+					runs[i].spans = then(runs[i].spans, chargedDays{span.Span{From: pieces[0].Span.From, To: last + 1}, days})
 				}
 			}
 		}
 	}
 	return runs
-}
-
-// chargeDay adds a day to the run of days that are charged alike.
-func chargeDay(runs []feeDays, day feeDays) []feeDays {
-	for i := range runs {
-		r := &runs[i]
-		if r.version == day.version && r.sku == day.sku && r.fee.Name == day.fee.Name && r.unitDays == day.unitDays {
-			r.days, r.spans = r.days+day.days, then(r.spans, day.spans[0])
-			return runs
-		}
-	}
-	return append(runs, day)
 }
 
 // untaken charges what forwards with take_or_pay had to give and nobody took: capacity less what was covered, second by second.

@@ -107,6 +107,16 @@ func (b books) before(seq uint64) books {
 	return out
 }
 
+// since tells whether a book that can be read was stated at a position or behind it.
+func (b books) since(seq uint64) bool {
+	for at := range b.versions {
+		if at >= seq {
+			return true
+		}
+	}
+	return false
+}
+
 // applyBook takes a price book and names the contracts that refer to it.
 func (r *Register) applyBook(f fact.Fact, b *fact.PriceBookPublished) []Changed {
 	book, err := ParseBook(b.Book, []byte(b.Document))
@@ -125,16 +135,22 @@ func (r *Register) applyBook(f fact.Fact, b *fact.PriceBookPublished) []Changed 
 	r.books.byName[b.Book] = list
 	var out []Changed
 	for _, v := range r.Latest() {
-		if a := r.agreements[v.Contract.ID]; slices.ContainsFunc(a.versions, func(v Version) bool { return v.Contract.PriceBook == b.Book }) {
+		if a := r.agreements[v.Contract.ID]; a.names(b.Book) {
 			from := b.Effective
-			if a.terminated() { // whether it has a price to take back by
+			if a.terminated() { // whether there are prices to take back by decides about the termination and what amends it
 				from = min(from, r.refold(a).From)
+			} else {
+				r.settleEnds(a.id)
 			}
-			r.settleEnds(a.id)
 			out = append(out, Changed{Contract: a.id, Customer: a.customer, From: r.fromEnds(a.id, from), Leases: true})
 		}
 	}
 	return out
+}
+
+// names tells whether a document of the contract refers to a price book, be it in force or not.
+func (a *agreement) names(book string) bool {
+	return slices.ContainsFunc(a.statements, func(s statement) bool { return s.contract != nil && s.contract.PriceBook == book })
 }
 
 func (r *Register) bookProblem(f fact.Fact, b *fact.PriceBookPublished, detail string) {

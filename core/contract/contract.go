@@ -37,7 +37,7 @@ type Contract struct {
 	States      *States      // nil: a running lease bills its GPUs, and no other
 	Termination *Termination // nil: it is amended, not terminated
 	Arrears     Arrears
-	Source      []byte // the document: Parse reads it back to this contract
+	Source      []byte // the document: Parse reads it back to this contract, but for a term that a termination cut short
 }
 
 // Billing is how usage becomes invoices.

@@ -26,8 +26,12 @@ type ending struct {
 // applyEnd takes the early end of a package. It changes the fee, which belongs to the period of the purchase.
 func (r *Register) applyEnd(f fact.Fact, b *fact.PackageEnded) Changed {
 	r.ends[b.Contract] = append(r.ends[b.Contract], ending{seq: f.Seq, key: f.Key, PackageEnded: b})
-	r.settleEnds(b.Contract)
-	return Changed{Contract: b.Contract, Customer: r.Customer(b.Contract), From: r.fromEnds(b.Contract, b.At), Leases: true}
+	r.settleEnd(&r.ends[b.Contract][len(r.ends[b.Contract])-1])
+	from := b.At
+	if p := r.purchase(b.Contract, b.Purchase); p != nil {
+		from = min(from, p.At)
+	}
+	return Changed{Contract: b.Contract, Customer: r.Customer(b.Contract), From: from, Leases: true}
 }
 
 // fromEnds is the first instant whose bill changes with what holds from an instant on: the fee of a package that ended later stands on all
@@ -43,8 +47,8 @@ func (r *Register) fromEnds(id string, from span.Second) span.Second {
 }
 
 func (r *Register) purchase(id, key string) *Purchase {
-	i := slices.IndexFunc(r.purchases[id], func(p Purchase) bool { return p.Key == key })
-	if i < 0 {
+	i, ok := r.bought[bought{id, key}]
+	if !ok {
 		return nil
 	}
 	return &r.purchases[id][i]
@@ -60,11 +64,15 @@ func (r *Register) settleEnds(id string) {
 		p.Ended, p.Runs = nil, p.Whole
 	}
 	for i := range r.ends[id] {
-		e := &r.ends[id][i]
-		p := r.purchase(id, e.Purchase)
-		if e.reason, e.detail = r.judgeEnd(e, p); e.reason == "" {
-			p.Ended, p.Runs.To = e.PackageEnded, e.At
-		}
+		r.settleEnd(&r.ends[id][i])
+	}
+}
+
+// settleEnd ends a package where nothing stated before ended it.
+func (r *Register) settleEnd(e *ending) {
+	p := r.purchase(e.Contract, e.Purchase)
+	if e.reason, e.detail = r.judgeEnd(e, p); e.reason == "" {
+		p.Ended, p.Runs.To = e.PackageEnded, e.At
 	}
 }
 

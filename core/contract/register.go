@@ -2,7 +2,6 @@ package contract
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/gpuhour/gpuhour/core/calendar"
@@ -63,6 +62,7 @@ type Register struct {
 	books      books
 	readings   map[string]*readings  // by contract
 	purchases  map[string][]Purchase // by contract, in order of position
+	bought     map[bought]int        // where in purchases
 	ends       map[string][]ending   // of packages, likewise
 	supplied   map[supplied]bool
 	counted    map[supplied]bool
@@ -80,7 +80,7 @@ type Register struct {
 func NewRegister() *Register {
 	return &Register{
 		agreements: map[string]*agreement{}, customers: map[string][]*agreement{}, versions: map[uint64]Version{},
-		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{}, ends: map[string][]ending{},
+		books: newBooks(), readings: map[string]*readings{}, purchases: map[string][]Purchase{}, bought: map[bought]int{}, ends: map[string][]ending{},
 		supplied: map[supplied]bool{}, counted: map[supplied]bool{}, whole: map[supplied]string{}, slices: map[supplied][]string{},
 		lives: map[string][]fact.Fact{},
 	}
@@ -109,10 +109,7 @@ func (r *Register) Apply(f fact.Fact) []Changed {
 		return []Changed{r.applyReading(f, b)}
 	case *fact.PackagePurchased:
 		r.last = max(r.last, f.Seq)
-		p := Purchase{Seq: f.Seq, Key: f.Key, PackagePurchased: b}
-		r.settle(&p)
-		r.purchases[b.Contract] = append(r.purchases[b.Contract], p)
-		r.settleEnds(b.Contract)
+		r.buy(f, b)
 		return []Changed{{Contract: b.Contract, Customer: r.Customer(b.Contract), From: b.At, Leases: true}}
 	case *fact.PackageEnded:
 		r.last = max(r.last, f.Seq)
@@ -443,47 +440,6 @@ func (r *Register) Latest() []Version {
 		}
 	}
 	slices.SortFunc(out, func(x, y Version) int { return cmp.Compare(x.Contract.ID, y.Contract.ID) })
-	return out
-}
-
-// Before is the register as the facts in front of a position make it, for reading: what was decided then is decided alike
-// when it is looked at again. It is the register itself when nothing was stated since.
-func (r *Register) Before(seq uint64) *Register {
-	if r.last < seq {
-		return r
-	}
-	out := NewRegister()
-	out.books = r.books.before(seq)
-	out.versions = r.versions // a position names one version for ever, but for the one that a termination cuts
-	out.lives, out.before = r.lives, seq
-	for id, a := range r.agreements {
-		ended := a.terminated()
-		if n := len(a.statements); n > 0 && (a.statements[n-1].Seq >= seq || ended) {
-			a = &agreement{id: id, statements: slices.DeleteFunc(slices.Clone(a.statements), func(s statement) bool { return s.Seq >= seq })}
-			a.fold(out.listings)
-		}
-		if ended {
-			out.versions = maps.Clone(out.versions)
-			for _, v := range a.versions {
-				out.versions[v.Seq] = v
-			}
-		}
-		out.agreements[id] = a
-		out.index(a)
-	}
-	out.readingsBefore(r, seq)
-	for id, list := range r.purchases {
-		out.purchases[id] = slices.DeleteFunc(slices.Clone(list), func(x Purchase) bool { return x.Seq >= seq })
-	}
-	for id, list := range r.ends {
-		out.ends[id] = slices.DeleteFunc(slices.Clone(list), func(e ending) bool { return e.seq >= seq })
-	}
-	for id := range out.purchases {
-		out.settleAll(id)
-	}
-	for id := range out.ends {
-		out.settleEnds(id)
-	}
 	return out
 }
 

@@ -182,6 +182,22 @@ func (r *Register) among(dst []string, set map[supplied]bool, named, customer, s
 	return dst
 }
 
+// bought names a purchase: the contract, and the fact's key.
+type bought struct{ contract, key string }
+
+// buy takes a purchase, and the ends of it that were stated before.
+func (r *Register) buy(f fact.Fact, b *fact.PackagePurchased) {
+	p := Purchase{Seq: f.Seq, Key: f.Key, PackagePurchased: b}
+	r.settle(&p)
+	r.bought[bought{b.Contract, f.Key}] = len(r.purchases[b.Contract])
+	r.purchases[b.Contract] = append(r.purchases[b.Contract], p)
+	for i := range r.ends[b.Contract] {
+		if e := &r.ends[b.Contract][i]; e.Purchase == f.Key {
+			r.settleEnd(e)
+		}
+	}
+}
+
 // settle finds what a purchase bought: the package as the version in force at its instant sells it. A later version changes
 // nothing about it.
 func (r *Register) settle(p *Purchase) {
@@ -219,14 +235,15 @@ func (r *Register) settleAll(id string) {
 func (r *Register) purchaseProblems(id string) []Problem {
 	var out []Problem
 	for _, p := range r.purchases[id] {
+		if p.Reason == "" {
+			continue
+		}
 		detail := map[string]string{
 			UnknownContract: "no signature of contract " + id + " is known",
 			OutsideTerm:     "the contract is not in force at " + p.At.String(),
 			UnknownPackage:  "the contract sells no package " + p.Package + " at " + p.At.String(),
 		}[p.Reason]
-		if p.Reason != "" {
-			out = append(out, Problem{Key: p.Key, Customer: r.Customer(id), Reason: p.Reason, Detail: detail, At: p.At})
-		}
+		out = append(out, Problem{Key: p.Key, Customer: r.Customer(id), Reason: p.Reason, Detail: detail, At: p.At})
 	}
 	return out
 }

@@ -145,3 +145,64 @@ func TestTakenBackNeedsAPrice(t *testing.T) {
 		t.Error("looking back knows a later price")
 	}
 }
+
+// An amendment behind a termination may wait for its price book too, whatever books the versions in force name, and looking back comes to
+// the same.
+func TestAmendmentBehindATerminationWaitsForItsBook(t *testing.T) {
+	r, apply, problems := registered(t)
+	at := second(t, "2026-03-11T00:00:00Z")
+	apply(&fact.ContractSigned{Contract: "c1", Customer: "acme", Document: leaving})
+	apply(&fact.ContractTerminated{Contract: "c1", At: at, By: fact.ByCustomer})
+	apply(&fact.ContractAmended{
+		Contract: "c1", Effective: second(t, "2026-02-01T00:00:00Z"), Document: strings.Replace(leaving, "on_demand: 2.00/gpu-hour, ", "", 1) + "price_book: list\n",
+	})
+	if diff := cmp.Diff([]string{"3 unsupported_amendment"}, problems()); diff != "" {
+		t.Errorf("without a price (-want +got)\n%s", diff)
+	}
+	apply(&fact.PriceBookPublished{
+		Book: "list", Effective: second(t, "2026-01-01T00:00:00Z"), Document: "{book: list, currency: USD, rates: [{sku: h100, on_demand: 3.00/gpu-hour}]}",
+	})
+	apply(&fact.PackagePurchased{Contract: "c2"})
+	for _, known := range []*contract.Register{r, r.Before(5)} {
+		if v, _ := known.InForce("c1", at-1); v.Contract.PriceBook != "list" || len(known.Problems("c1")) > 0 {
+			t.Errorf("with a price: book %q, problems %v", v.Contract.PriceBook, known.Problems("c1"))
+		}
+	}
+	if v, _ := r.Before(4).InForce("c1", at-1); v.Contract.PriceBook != "" {
+		t.Error("looking back knows a later price")
+	}
+}
+
+// Thousands of packages and their ends, be they stated before or after the purchase, are taken one by one.
+func TestManyPackagesEnd(t *testing.T) {
+	r, apply, problems := registered(t)
+	apply(&fact.ContractSigned{
+		Contract: "c1", Customer: "acme", Document: leaving + "packages: [{name: day, sku: h100, unit: day, quantity: 1, price: 40.00, early_end: clawback}]\n",
+	})
+	at := second(t, "2026-01-01T00:00:00Z")
+	const pairs = 4000
+	for i := range pairs {
+		bought := &fact.PackagePurchased{Contract: "c1", Package: "day", At: at + span.Second(i), Count: 1}
+		end := &fact.PackageEnded{Contract: "c1", At: bought.At + 3600, By: fact.ByCustomer}
+		if i%2 == 0 {
+			end.Purchase = fmt.Sprint(2*i + 2)
+			apply(bought)
+			apply(end)
+		} else {
+			end.Purchase = fmt.Sprint(2*i + 3)
+			apply(end)
+			apply(bought)
+		}
+	}
+	apply(&fact.PackageEnded{Contract: "c1", Purchase: "2", At: at + 60, By: fact.ByCustomer})
+	for _, known := range []*contract.Register{r, r.Before(2*pairs + 2)} {
+		for i, p := range known.Purchases("c1") {
+			if p.Ended == nil || p.Runs != (span.Span{From: at + span.Second(i), To: at + span.Second(i) + 3600}) {
+				t.Fatalf("purchase %d runs %v", i, p.Runs)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{fmt.Sprint(2*pairs+2, " second_end")}, problems()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

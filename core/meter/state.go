@@ -277,9 +277,14 @@ func (s *State) replaceProblems(subject string, now []Refusal, w *work) {
 	w.refuse(before, now, -1)
 }
 
-// refuse adds those of list that are not in other, with the delta.
+// refuse adds those of list that are not in other, with the delta. What both begin with is passed over at once: a subject with thousands of
+// refusals gets one more at its end.
 func (w *work) refuse(list, other []Refusal, delta int64) {
-	for _, r := range list {
+	same := 0
+	for same < min(len(list), len(other)) && list[same] == other[same] {
+		same++
+	}
+	for _, r := range list[same:] {
 		if !slices.Contains(other, r) {
 			r.Delta = delta
 			w.refusals = append(w.refusals, r)

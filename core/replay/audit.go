@@ -152,6 +152,9 @@ func (a *Auditor) cutDone(f fact.Fact, b *fact.CutDone) error {
 		a.differ(f, "the replay met no such cut before it")
 		return nil
 	}
+	if b.FactsSeq != 0 && own.FactsSeq != b.FactsSeq { // answers of old logs do not tell it
+		a.differ(f, fmt.Sprintf("the log counts facts up to %d, the replay up to %d", b.FactsSeq, own.FactsSeq))
+	}
 	if own.Block != b.Block || own.At != b.At || own.Digest != b.Digest || !slices.Equal(own.Totals, b.Totals) {
 		a.differ(f, fmt.Sprintf("the log has block %d and ledger %x, the replay block %d and ledger %x", b.Block, b.Digest[:6], own.Block, own.Digest[:6]))
 	}

@@ -90,8 +90,8 @@ func (x *Search) explainAll(of map[string]*wanted) ([]*explain.Explanation, erro
 	return out, nil
 }
 
-// AuditOf replays a log, writes it down as services do, and audits that.
-func AuditOf(log Log, o Options) (Audit, error) {
+// AuditOf replays a log, writes it down as services do, and audits that. What it decided is changed before, unless change is nil.
+func AuditOf(log Log, o Options, change func(fact.Body)) (Audit, error) {
 	p := newPlayer(log, o)
 	var facts []fact.Fact
 	var blocks []meter.Block
@@ -100,6 +100,11 @@ func AuditOf(log Log, o Options) (Audit, error) {
 	result, err := p.run()
 	if err != nil {
 		return Audit{}, err
+	}
+	for _, f := range facts {
+		if change != nil {
+			change(f.Body)
+		}
 	}
 	var digest fact.Hash
 	for i := range result.Outcomes {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuhour/gpuhour/core/bill"
+	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/replay"
 	"github.com/gpuhour/gpuhour/core/scenario"
@@ -285,9 +286,28 @@ func TestAuditAgrees(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, shape{contracts: 1 + chooser(t)(2), late: 2 * day})
-		a, err := replay.AuditOf(w.log, replay.Options{Series: "T", Grace: grace})
+		a, err := replay.AuditOf(w.log, replay.Options{Series: "T", Grace: grace}, nil)
 		if err != nil || len(a.Differences) > 0 || a.Cuts == 0 || a.Invoices == 0 {
 			t.Fatalf("%v: %d cuts, %d invoices: %v\n%s", err, a.Cuts, a.Invoices, a.Differences, w)
+		}
+	})
+}
+
+// A cut that says more counts than its block holds is found, and one that does not say is of an old log.
+func TestAuditComparesWhatCounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, shape{contracts: 1})
+		for _, says := range []func(uint64) uint64{func(uint64) uint64 { return 0 }, func(last uint64) uint64 { return last + 1 }} {
+			a, err := replay.AuditOf(w.log, replay.Options{Series: "T", Grace: grace}, func(b fact.Body) {
+				if cut, ok := b.(*fact.CutDone); ok {
+					cut.FactsSeq = says(cut.FactsSeq)
+				}
+			})
+			found := slices.ContainsFunc(a.Differences, func(d string) bool { return strings.Contains(d, "the log counts facts up to") })
+			if err != nil || found != (says(0) > 0) {
+				t.Fatalf("%v: %v\n%s", err, a.Differences, w)
+			}
 		}
 	})
 }

@@ -162,6 +162,7 @@ func TestFormatLists(t *testing.T) {
 		{"labels of a lease", fact.MaxLabels},
 		{"devices of a lease", fact.MaxDevices},
 		{"milli of a whole device", fact.WholeShareMilli},
+		{"milli of a device that may be sold at once", fact.MaxSaleableMilli},
 		{"blocks of a batch", usage.MaxBlocks},
 		{"faults of a block", usage.MaxFaults},
 		{"seconds ahead of a tick", usage.MaxAheadSeconds},

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// endPackage ends a purchase that runs and that nobody ended before, if all the time from the purchase to its end can be told: the
-// contract in force in every second and, where it is to be taken back, an on-demand price.
+// endPackage ends a purchase that runs and that nobody ended before, if all the time of the contract from the purchase to its end can be
+// told: where it is to be taken back, an on-demand price.
 func (w *World) endPackage(b *fact.PackageEnded) {
 	for i := range w.purchases[b.Contract] {
 		p := &w.purchases[b.Contract][i]
@@ -64,15 +64,12 @@ func (r *rater) fee(p *purchase) *big.Rat {
 }
 
 // onDemand is what a GPU of a SKU in a region costs on demand for a span, each second by (1) and (2) of "Order of prices" without tier
-// and dedicated. It is unknown where the contract is not in force all the time or, if it has to be listed, has no price.
+// and dedicated; nothing while the contract is not in force. It is unknown where it has to be listed and has no price.
 func (w *World) onDemand(id, sku, region string, s span.Span, listed bool) (amount *big.Rat, known bool) {
 	seconds := map[sale]int64{}
 	for _, part := range w.steady(id, s) {
 		v := w.inForce(id, part.From)
-		if v == nil {
-			return nil, false
-		}
-		if listed {
+		if listed && v != nil {
 			seconds[sale{version: v, book: w.bookOf(v, part.From), sku: sku, region: region, lengths: v.lengthsAt(part.From)}] += part.Seconds()
 		}
 	}

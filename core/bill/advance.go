@@ -121,11 +121,14 @@ func (s *Invoicer) gone(periods *contract.Periods, c *contract.Contract, at span
 // dueInAdvance lists the periods that run at an instant, have a fee that is paid in advance, and were not billed yet: a contract that
 // is signed or amended late owes it at once. What is over waits for its close.
 func (s *Invoicer) dueInAdvance(contracts *contract.Register, c *contract.Contract, at span.Second) []Due {
-	p, ok := contracts.Periods(c.ID).At(at)
-	if !ok || !contracts.PaysAhead(c.ID) || s.ClosedPeriod(c.ID, p.Span.From) != (span.Span{}) || s.advance(c.ID, p.Span.From) != nil {
+	periods := contracts.Periods(c.ID)
+	p, ok := periods.At(at)
+	nothing := through{periods, p.Span.From} // found out once, not at every tick
+	if !ok || s.nothingAhead[c.ID] == nothing || !contracts.PaysAhead(c.ID) || s.ClosedPeriod(c.ID, p.Span.From) != (span.Span{}) || s.advance(c.ID, p.Span.From) != nil {
 		return nil
 	}
 	if !owesInAdvance(contracts, c.ID, p.Span) {
+		s.nothingAhead[c.ID] = nothing
 		return nil
 	}
 	return []Due{{c.ID, c.Customer, p.Span, p.Span.From, true}}

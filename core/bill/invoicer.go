@@ -37,6 +37,7 @@ type Invoicer struct {
 	totals        map[periodKey][]stated // what cuts stated of a period's leases, in order
 	closedThrough map[string]through     // by contract
 	advances      map[string][]*advance  // by contract: of periods that are not closed
+	nothingAhead  map[string]through     // by contract: the beginning of a period that owes nothing in advance
 	awaiting      *advance               // the last one, while its invoice is not there
 	asked         asOf                   // what ContractsAt was asked last
 	answer        *contract.Register
@@ -99,6 +100,7 @@ func NewInvoicer(series string, grace int64) *Invoicer {
 		series: series, grace: grace, contracts: contract.NewRegister(), keys: map[string]bool{},
 		closings: map[periodKey][]closing{}, carried: map[periodKey]uint64{}, halted: map[string]string{},
 		totals: map[periodKey][]stated{}, closedThrough: map[string]through{}, advances: map[string][]*advance{},
+		nothingAhead: map[string]through{},
 	}
 }
 
@@ -219,7 +221,8 @@ func (s *Invoicer) Series() string { return s.series }
 
 // DecideCut asks for a cut when a period is due that no cut has seen since: its end and grace have passed, or it has begun and fees
 // are to be paid in advance. One cut serves everyone due. A period that a cut found blocked asks again after RetrySeconds if
-// something was stated since; what a contract fact wants paid in advance, of a period that has begun, asks at once.
+// something was stated since; what a contract fact wants paid in advance, of a period that has begun, asks at once. Where no period falls
+// due any more, because all terms are over, what is stated late asks by itself: else nobody would correct what was closed.
 func (s *Invoicer) DecideCut() *fact.CutRequested {
 	if len(s.requested) > len(s.cuts) {
 		return nil // one is on its way
@@ -228,14 +231,17 @@ func (s *Invoicer) DecideCut() *fact.CutRequested {
 	if n := len(s.requested); n > 0 {
 		last = s.requested[n-1]
 	}
+	asked := &fact.CutRequested{Cut: "cut-" + s.at.String(), At: s.at}
+	retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
 	for _, v := range s.contracts.Latest() {
 		for _, d := range s.due(s.contracts, v.Contract, s.at) {
-			fresh := d.At > last.at || d.Advance && s.agreed > last.seq
-			retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
-			if fresh || retry {
-				return &fact.CutRequested{Cut: "cut-" + s.at.String(), At: s.at}
+			if d.At > last.at || d.Advance && s.agreed > last.seq || retry {
+				return asked
 			}
 		}
+	}
+	if retry && len(s.closings) > 0 && s.NextDue(s.at) == span.Open {
+		return asked
 	}
 	return nil
 }

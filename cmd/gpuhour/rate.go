@@ -129,6 +129,10 @@ func rateScenarios(c *cobra.Command, files []string) error {
 	return nil
 }
 
+// beyond is the beginning of 2200, which no contract reaches. What happens later, such as the end at 9999-12-31 by which other systems
+// say "open", is known with the last of the other facts: waiting for it would rate every hour until then.
+const beyond span.Second = 7258118400
+
 func rateFacts(c *cobra.Command, files, contracts []string, until string) error {
 	facts, err := readFacts(files, c.InOrStdin())
 	if err != nil {
@@ -139,9 +143,12 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 		return err
 	}
 	for _, f := range facts {
-		at := instantOf(f.Body)
-		log.Statements = append(log.Statements, replay.Statement{Known: at, Fact: f})
-		log.Until = max(log.Until, at)
+		if at := instantOf(f.Body); at < beyond {
+			log.Until = max(log.Until, at)
+		}
+	}
+	for _, f := range facts {
+		log.Statements = append(log.Statements, replay.Statement{Known: min(instantOf(f.Body), log.Until), Fact: f})
 	}
 	slices.SortStableFunc(log.Statements, func(a, b replay.Statement) int { return int(min(max(a.Known-b.Known, -1), 1)) })
 	defaults := config.Default().Invoice

@@ -89,6 +89,18 @@ func TestRateFacts(t *testing.T) {
 	}
 }
 
+// TestRateFactsThatNeverEnd: others write 9999-12-31 for an end that is not known. The lease is open, and nothing is rated up to then.
+func TestRateFactsThatNeverEnd(t *testing.T) {
+	start := started("L1", "acme", "h100-80g", "cn-west", "GPU-1", "2026-02-28T13:00:00Z")
+	moved(t, map[string]string{"open.jsonl": start, "sentinel.jsonl": start + stopped("L1", "9999-12-31T00:00:00Z"), "acme.yaml": contractText})
+	open := call(t, "", "rate", "open.jsonl", "--contract", "acme.yaml")
+	sentinel := call(t, "", "rate", "sentinel.jsonl", "--contract", "acme.yaml")
+	// From 21:00 to midnight in Shanghai: 3 h x 0.5 x 35.00 x 88%.
+	if open != sentinel || open.code != 0 || !strings.Contains(open.out, "46.20 CNY") {
+		t.Errorf("the lease is open either way and February costs 46.20:\n%v\n%v", open, sentinel)
+	}
+}
+
 // TestBadContracts: every document that cannot be billed by is refused with file, line and column, all errors at once.
 func TestBadContracts(t *testing.T) {
 	moved(t, map[string]string{"facts.jsonl": leases("L1")})

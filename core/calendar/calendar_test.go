@@ -186,6 +186,29 @@ func TestDaysBetween(t *testing.T) {
 	}
 }
 
+// The days of a month are those that there were, whatever clocks do at its ends and in it.
+func TestLocalDays(t *testing.T) {
+	for _, c := range []struct {
+		zone, from, to string
+		want           int
+	}{
+		{"America/New_York", "2026-03-01", "2026-04-01", 31},
+		{"America/New_York", "2026-11-01", "2026-11-02", 1},
+		{"Africa/Cairo", "2026-04-24", "2026-04-25", 1},         // 23 hours, from 01:00
+		{"Australia/Lord_Howe", "2026-10-01", "2026-11-01", 31}, // half an hour less
+		{"Pacific/Apia", "2011-12-01", "2012-01-01", 30},        // without December 30
+		{"Pacific/Apia", "2011-12-30", "2011-12-31", 0},         // which is no day
+		{"Pacific/Kwajalein", "1993-08-01", "1993-09-01", 30},   // without August 21
+		{"Pacific/Kiritimati", "1994-01-01", "1995-01-01", 364}, // without December 31
+	} {
+		z := zone(t, c.zone)
+		s := span.Span{From: z.StartOfDay(date(t, c.from)), To: z.StartOfDay(date(t, c.to))}
+		if got := calendar.LocalDays(s); got != c.want {
+			t.Errorf("%s: %s to %s is %d days, want %d", c.zone, c.from, c.to, got, c.want)
+		}
+	}
+}
+
 func TestDate(t *testing.T) {
 	d := date(t, "2028-02-29")
 	if d.AddDays(1).String() != "2028-03-01" || d.Weekday() != 2 || date(t, "2026-03-01").Weekday() != 7 {

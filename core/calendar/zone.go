@@ -164,6 +164,10 @@ func (z Zone) Day(t span.Second) (d Date, end span.Second) {
 	}
 }
 
+// LocalDays is how many days lie between two midnights of a zone: the seconds in whole days, because clocks change by hours. A date that the
+// zone skips is none of them, so that a month has as many days as there are to charge it by.
+func LocalDays(s span.Span) int { return int((s.Seconds() + secondsPerDay/2) / secondsPerDay) }
+
 // hourOf is the local clock hour that holds t. A change of offset ends an hour, so a repeated local hour is a second
 // period and an hour cut by a half-hour shift is a shorter one.
 func (z Zone) hourOf(t span.Second) span.Span {

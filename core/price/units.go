@@ -87,9 +87,9 @@ func FeeDay(c *contract.Contract, unit contract.FeeUnit, at span.Second) (days, 
 	case contract.PerMonth:
 		return monthDay(c, at)
 	case contract.PerQuarter:
-		return 1, localDays(c, anchored(c, calendar.Quarterly, at))
+		return 1, calendar.LocalDays(anchored(c, calendar.Quarterly, at))
 	case contract.PerYear:
-		return 1, localDays(c, anchored(c, calendar.Yearly, at))
+		return 1, calendar.LocalDays(anchored(c, calendar.Yearly, at))
 	case contract.Once:
 	}
 	must.Never("a fee per unit %d has no days", unit)
@@ -108,7 +108,7 @@ func ReservedDay(c *contract.Contract, unit contract.Unit, at span.Second) (days
 	case contract.GPUQuarter:
 		return FeeDay(c, contract.PerQuarter, at)
 	case contract.GPUYear:
-		return 1, localDays(c, year(c, at))
+		return 1, calendar.LocalDays(year(c, at))
 	case contract.GPUSecond, contract.GPUMinute, contract.GPUHour:
 	}
 	must.Never("a fee per %s has no days", unit)
@@ -120,10 +120,10 @@ func monthDay(c *contract.Contract, at span.Second) (days, of int) {
 	whole := month(c, at)
 	n := c.Billing.FeeMonth.Days()
 	if n == 0 {
-		return 1, localDays(c, whole)
+		return 1, calendar.LocalDays(whole)
 	}
-	date := c.Zone.DateOf(at)
-	return calendar.FixedDays(n, c.Zone.DateOf(whole.From), c.Zone.DateOf(whole.To), date, date.AddDays(1)), n
+	date, end := c.Zone.Day(at)
+	return calendar.FixedDays(n, c.Zone.DateOf(whole.From), c.Zone.DateOf(whole.To), date, c.Zone.DateOf(end)), n
 }
 
 // anchored is the period of a cycle around an instant, on the anchor of the bills where that is a day of the month.
@@ -133,8 +133,4 @@ func anchored(c *contract.Contract, cycle calendar.Cycle, at span.Second) span.S
 		anchor = c.Billing.Anchor
 	}
 	return calendar.Whole(cycle, anchor, c.Counted(), c.Zone, at)
-}
-
-func localDays(c *contract.Contract, s span.Span) int {
-	return calendar.DaysBetween(c.Zone.DateOf(s.From), c.Zone.DateOf(s.To))
 }

@@ -55,11 +55,20 @@ func (p *parsing) event(n ast.Node, field string) {
 	need(s, "at", "write an instant such as 2026-02-28T13:00:00Z", span.Parse, &at)
 	known = at
 	set(s, "known", span.Parse, &known)
+	p.learnt(s, known)
 	key := field
 	set(s, "key", text, &key)
 	body := p.body(s, stated[0], at)
 	if len(p.errs) == errs {
 		p.state(s, stated[0], event{known, fact.Fact{Key: key, Hash: fact.HashJSON(body), Body: body}})
+	}
+}
+
+// learnt refuses what nobody will have learnt before 2200: the scenario would run until then, for hours and out of memory. What lies ahead may
+// be stated at any instant, also at 9999-12-31, by which others say "open".
+func (p *parsing) learnt(s section, known span.Second) {
+	if known >= latest {
+		p.fail(start(s.node), s.field, fmt.Sprintf("the scenario would have to run until %s", known), "state with `known` when it was learnt, before 2200")
 	}
 }
 

@@ -53,6 +53,7 @@ func (p *parsing) sample(n ast.Node, field string) {
 	need(f, "util", "write 85 or unknown", parseUtil, &m.busy)
 	set(f, "run", parseRun, &m.run)
 	set(f, "known", span.Parse, &m.known)
+	p.learnt(s, max(m.known, m.in.To))
 	set(f, "batch", parseBatch, &m.batch)
 	set(f, "every", parseBatch, &m.every)
 	for i, gap := range f.list("missing") {

@@ -150,7 +150,7 @@ func parseTotal(text string) (money.Rounded, error) {
 }
 
 // periodsIn lists the periods of a contract that start within a local month (2026-02), on a local date, each in the zone in force, or
-// at an instant; there one may also be meant that was a period until an amendment became known. c is the contract's last version.
+// at an instant; there one may also be meant that was a period until an amendment or a termination became known. c is the contract's last version.
 func (p *parsing) periodsIn(c *contract.Contract, text string) ([]span.Span, error) {
 	var near span.Span
 	var named func(calendar.Date, span.Second) bool
@@ -189,10 +189,15 @@ func (p *parsing) periodsIn(c *contract.Contract, text string) ([]span.Span, err
 	return out, nil
 }
 
-// once is the period that began at an instant before the last amendment that moved it, if any.
+// once is the period that began at an instant before the last amendment or termination that moved it, if any.
 func (p *parsing) once(id string, at span.Second) []span.Span {
 	for i, s := range slices.Backward(p.s.statements) {
-		if _, amends := s.Fact.Body.(*fact.ContractAmended); !amends || s.Fact.Body.Entity() != id {
+		switch s.Fact.Body.(type) {
+		case *fact.ContractAmended, *fact.ContractTerminated:
+		default:
+			continue
+		}
+		if s.Fact.Body.Entity() != id {
 			continue
 		}
 		if was, ok := p.register.Before(uint64(i + 1)).Periods(id).At(at); ok && was.Span.From == at {

@@ -10,10 +10,12 @@ import (
 	"github.com/gpuhour/gpuhour/core/span"
 )
 
-// eachDay calls f for the local days of a span.
+// eachDay calls f for the local days of a span. A date that the zone skips is none.
 func eachDay(v *version, s span.Span, f func(day span.Span)) {
 	for d := v.Zone.DateOf(s.From); v.Zone.StartOfDay(d) < s.To; d = d.AddDays(1) {
-		f(span.Span{From: v.Zone.StartOfDay(d), To: v.Zone.StartOfDay(d.AddDays(1))})
+		if day := (span.Span{From: v.Zone.StartOfDay(d), To: v.Zone.StartOfDay(d.AddDays(1))}); !day.Empty() {
+			f(day)
+		}
 	}
 }
 
@@ -91,9 +93,7 @@ func (v *version) feeDay(unit contract.FeeUnit, at span.Second) (days, of int64)
 func (v *version) owned(n int64, month span.Span, date calendar.Date) (count int64) {
 	number := func(d calendar.Date) int64 { return int64(d.Year*12+int(d.Month))*n + min(int64(d.Day), n) }
 	var dates []calendar.Date
-	for d := v.Zone.DateOf(month.From); v.Zone.StartOfDay(d) < month.To; d = d.AddDays(1) {
-		dates = append(dates, d)
-	}
+	eachDay(v, month, func(day span.Span) { dates = append(dates, v.Zone.DateOf(day.From)) })
 	for k := range n {
 		owner := dates[0]
 		for _, d := range dates {

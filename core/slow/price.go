@@ -257,8 +257,9 @@ func (v *version) anchored(at span.Second, anchor, months, offset int) span.Span
 }
 
 // days is how many local days a span has.
-func (v *version) days(s span.Span) int64 {
-	return int64(calendar.DaysBetween(v.Zone.DateOf(s.From), v.Zone.DateOf(s.To)))
+func (v *version) days(s span.Span) (count int64) {
+	eachDay(v, s, func(span.Span) { count++ })
+	return count
 }
 
 // windowAt is the window of a mode at a second: the first in the file whose modes and time match. It is unknown where it hangs on a

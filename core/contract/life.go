@@ -15,7 +15,7 @@ func (r *Register) Holds(l *fact.LeaseStarted, state fact.LeaseState, at span.Se
 	if state == fact.Running {
 		return true
 	}
-	v, reason := r.Resolve(l.Contract, l.Customer, at)
+	v, reason := r.Resolve(l, at)
 	return reason == "" && v.Contract.GPUIn(state).Sign() > 0
 }
 

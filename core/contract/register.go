@@ -281,15 +281,16 @@ func firstDifference(before, after []Version) span.Second {
 	return span.Open
 }
 
-// Resolve finds the version in force at an instant: of the contract a lease names, else of the customer's only
-// contract in force (page 3b, Which contract). The reason says why there is none.
-func (r *Register) Resolve(named, customer string, at span.Second) (Version, string) {
-	if named != "" {
-		a := r.agreements[named]
+// Resolve finds the version in force at an instant by which a lease is billed: of the contract it names, else of the customer's only one
+// in force; where there are several, of the only one of them that prices the lease's SKU (page 3b, Which contract). The reason says why there is
+// none.
+func (r *Register) Resolve(l *fact.LeaseStarted, at span.Second) (Version, string) {
+	if l.Contract != "" {
+		a := r.agreements[l.Contract]
 		switch {
 		case a == nil || len(a.versions) == 0:
 			return Version{}, UnknownContract
-		case a.customer != customer:
+		case a.customer != l.Customer:
 			return Version{}, WrongCustomer
 		}
 		if v, ok := a.inForce(at); ok {
@@ -297,19 +298,27 @@ func (r *Register) Resolve(named, customer string, at span.Second) (Version, str
 		}
 		return Version{}, OutsideTerm
 	}
-	var found Version
-	n := 0
-	for _, a := range r.customers[customer] {
-		if v, ok := a.inForce(at); ok {
-			found = v
-			n++
+	var found, match Version
+	inForce, matching := 0, 0
+	for _, a := range r.customers[l.Customer] {
+		v, ok := a.inForce(at)
+		if !ok {
+			continue
+		}
+		found = v
+		inForce++
+		if _, priced := v.Contract.RateFrom(r.Book(r.BookAt(v.Contract, at)), l.SKU); priced {
+			match = v
+			matching++
 		}
 	}
-	switch n {
-	case 0:
+	switch {
+	case inForce == 0:
 		return Version{}, NoContract
-	case 1:
+	case inForce == 1:
 		return found, ""
+	case matching == 1:
+		return match, ""
 	default:
 		return Version{}, AmbiguousContract
 	}
@@ -366,7 +375,7 @@ func (r *Register) edges(dst []span.Second, a *agreement, s span.Span) []span.Se
 	return dst
 }
 
-// VersionEdges appends to dst the instants within s at which another contract or version can come into force.
+// VersionEdges appends to dst the instants within s at which such a lease can come under another contract or version.
 func (r *Register) VersionEdges(dst []span.Second, named, customer string, s span.Span) []span.Second {
 	list := r.customers[customer]
 	if named != "" {
@@ -381,6 +390,9 @@ func (r *Register) VersionEdges(dst []span.Second, named, customer string, s spa
 				if s.From < at && at < s.To {
 					dst = append(dst, at)
 				}
+			}
+			if len(list) > 1 { // which of them prices the SKU
+				dst = r.bookEdges(dst, v.Contract, s)
 			}
 		}
 	}

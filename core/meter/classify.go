@@ -179,7 +179,7 @@ func (c *classifier) keyAt(l *occupancy.Lease, state fact.LeaseState, at, second
 		Customer: st.Customer, SKU: st.SKU, PricingMode: st.PricingMode, Region: st.Region, ServiceTier: st.ServiceTier,
 		Dedicated: st.Dedicated, Kind: Leased, Standing: Priced,
 	}
-	v, reason := c.contracts.Resolve(st.Contract, st.Customer, at)
+	v, reason := c.contracts.Resolve(st, at)
 	if reason == "" {
 		k.Contract, k.Version = v.Contract.ID, v.Seq
 		d := c.dayOf(v.Contract, at)
@@ -280,10 +280,10 @@ func (c *classifier) topUp(uh UnitHour, e occupancy.EndedStart) {
 		return
 	}
 	last, stop := e.Start.LastSecond(), e.Start.Span.To
-	v, reason := c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop)
+	v, reason := c.contracts.Resolve(e.Lease.Started, stop)
 	if reason != "" || v.Contract.GPUIn(e.Start.State).Sign() == 0 { // what billed ended with the lease: its last second still belongs to it
 		stop = last
-		if v, reason = c.contracts.Resolve(e.Lease.Started.Contract, e.Lease.Started.Customer, stop); reason != "" {
+		if v, reason = c.contracts.Resolve(e.Lease.Started, stop); reason != "" {
 			return // the start's own seconds are refused with this reason already
 		}
 	}

@@ -278,7 +278,7 @@ func (s *State) total(l *occupancy.Lease, sums map[periodKey]int64) {
 	for _, tr := range l.Tranches {
 		in := tr.Span.Intersect(span.Span{From: 0, To: s.at})
 		for in.From < in.To {
-			v, reason := c.contracts.Resolve(l.Started.Contract, l.Started.Customer, in.From)
+			v, reason := c.contracts.Resolve(l.Started, in.From)
 			to := c.nextEdge(l, in)
 			if reason == "" {
 				period, ok := c.contracts.Periods(v.Contract.ID).At(in.From)

@@ -261,7 +261,7 @@ func (o *oracle) key(l *occupancy.Lease, state fact.LeaseState, at, second span.
 		Customer: s.Customer, SKU: s.SKU, PricingMode: s.PricingMode, Region: s.Region, ServiceTier: s.ServiceTier, Dedicated: s.Dedicated,
 		Kind: kind, Standing: Priced,
 	}
-	v, reason := o.contracts.Resolve(s.Contract, s.Customer, at)
+	v, reason := o.contracts.Resolve(s, at)
 	if reason == "" {
 		d := v.Contract.Zone.DateOf(at)
 		period, _ := o.contracts.Periods(v.Contract.ID).At(at)
@@ -314,10 +314,10 @@ func (o *oracle) topUps(l *occupancy.Lease) {
 		}
 		last := max(s.Span.From, s.Span.To-1)
 		at := s.Span.To
-		if v, reason := o.contracts.Resolve(l.Started.Contract, l.Started.Customer, at); reason == "" && v.Contract.GPUIn(s.State).Sign() == 0 {
+		if v, reason := o.contracts.Resolve(l.Started, at); reason == "" && v.Contract.GPUIn(s.State).Sign() == 0 {
 			at = last
 		}
-		v, reason := o.contracts.Resolve(l.Started.Contract, l.Started.Customer, at)
+		v, reason := o.contracts.Resolve(l.Started, at)
 		if reason != "" {
 			continue // the terms of these worlds do not end
 		}

@@ -214,7 +214,7 @@ func (q *Quote) uncontracted(o *Offer, r *rated) {
 		}
 		slices.Sort(edges)
 		for i, from := range edges[:len(edges)-1] {
-			_, reason := contracts.Resolve(st.Contract, st.Customer, from)
+			_, reason := contracts.Resolve(st, from)
 			if reason == "" || edges[i+1] == from {
 				continue
 			}

@@ -15,6 +15,9 @@ import (
 // deal draws a contract whose term begins around a day.
 func (w *world) deal(t *rapid.T, i int, first time.Time) *deal {
 	d := &deal{id: fmt.Sprintf("c%d", i), customer: fmt.Sprintf("customer-%d", i)}
+	if w.together {
+		d.customer = "customer-0"
+	}
 	d.text = w.document(t, d, first)
 	c, err := contract.Parse("c.yaml", []byte(d.text))
 	if err != nil || w.fit != nil && !w.fit(c) {

@@ -118,3 +118,27 @@ func TestRatersAgreeOnOversoldDevices(t *testing.T) {
 func counts(w *world, seq uint64) bool {
 	return seq > 0 && strings.Contains(w.deals[0].text, "by: gpus") && len(w.deals[0].versions) == 1
 }
+
+// One customer's contracts: a lease that names none is billed by the only one in force, or the only one that prices its SKU; which one that
+// is can change with every version, term and price book, and with it who is covered by a reservation.
+func TestRatersAgreeOnContractsOfOneCustomer(t *testing.T) {
+	t.Parallel()
+	chosen, drawn := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, shape{contracts: 2 + chooser(t)(2), late: 2 * day, together: true})
+		r := agree(t, w)
+		drawn++
+		unnamed := map[string]bool{}
+		for _, s := range w.log.Statements {
+			if b, ok := s.Fact.Body.(*fact.LeaseStarted); ok && b.Contract == "" {
+				unnamed[b.Lease] = true
+			}
+		}
+		if slices.ContainsFunc(r.Totals, func(x meter.Total) bool { return unnamed[x.Lease] && x.Key.Standing == meter.Priced }) {
+			chosen++
+		}
+	})
+	if drawn >= 100 && chosen < drawn/10 {
+		t.Errorf("in %d worlds of %d an unnamed contract prices", chosen, drawn)
+	}
+}

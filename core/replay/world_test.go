@@ -42,6 +42,7 @@ type shape struct {
 	contracts int                           // 0 for one
 	batch     int64                         // seconds of a batch; 0 for any
 	late      int64                         // seconds by which things may become known
+	together  bool                          // all contracts are one customer's
 	alone     bool                          // no two leases share a device
 	unplaced  bool                          // no lease has a device
 	pool      bool                          // all leases share devices

@@ -296,7 +296,8 @@ func (w *World) inForce(id string, at span.Second) *version {
 	return nil
 }
 
-// of is the version that a lease is billed by at an instant: of the contract it names, else of the only one in force.
+// of is the version that a lease is billed by at an instant: of the contract it names, else of the only one in force, or that has a
+// price of the SKU.
 func (w *World) of(l *lease, at span.Second) *version {
 	if l.Contract != "" {
 		if v := w.inForce(l.Contract, at); v != nil && v.Customer == l.Customer {
@@ -304,16 +305,27 @@ func (w *World) of(l *lease, at span.Second) *version {
 		}
 		return nil
 	}
-	var found *version
+	var all, match []*version
 	for id := range w.versions {
 		if v := w.inForce(id, at); v != nil && v.Customer == l.Customer {
-			if found != nil {
-				return nil // ambiguous
+			all = append(all, v)
+			_, stated := v.Rate(l.SKU)
+			if b := w.bookOf(v, at); b != nil && b.Currency == v.Currency && !stated {
+				_, stated = b.Rate(l.SKU)
 			}
-			found = v
+			if stated {
+				match = append(match, v)
+			}
 		}
 	}
-	return found
+	switch {
+	case len(all) == 1:
+		return all[0]
+	case len(match) == 1:
+		return match[0]
+	default:
+		return nil // none, or ambiguous
+	}
 }
 
 // bookOf is the price book of a contract at an instant, or nil.

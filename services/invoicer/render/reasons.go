@@ -17,8 +17,8 @@ var reasons = []reason{
 		"客户在该时间没有生效的合同。", "请签署覆盖该时间的合同。",
 	},
 	{
-		"ambiguous_contract", "The customer had several contracts in force and the lease names none.", "State the lease's contract.",
-		"客户有多份生效合同，而租约未指明其一。", "请在租约中指明合同。",
+		"ambiguous_contract", "The customer had several contracts in force, none or more than one of them prices the SKU, and the lease names none.", "State the lease's contract.",
+		"客户有多份生效合同，其中为该规格定价的不止一份或一份也没有，而租约未指明合同。", "请在租约中指明合同。",
 	},
 	{
 		"unknown_contract", "No signature of the contract is known.", "Sign the contract, or correct its name.",

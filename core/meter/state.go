@@ -192,6 +192,7 @@ func (s *State) touchContracts(f fact.Fact, w *work) {
 	for _, changed := range s.classifier.contracts.Apply(f) {
 		s.replaceProblems("contract/"+changed.Contract, refusalsOf(s.classifier.contracts.Problems(changed.Contract)), w)
 		if changed.Leases {
+			clear(s.classifier.unpriced) // the version that a termination cuts keeps its position when its words change
 			s.reconsider(changed, w)
 		}
 		if changed.Leases && w != nil {

@@ -233,14 +233,16 @@ func (s *Invoicer) DecideCut() *fact.CutRequested {
 	}
 	asked := &fact.CutRequested{Cut: "cut-" + s.at.String(), At: s.at}
 	retry := s.at >= last.at+RetrySeconds && s.lastStated > last.seq
+	over := len(s.closings) > 0 // every term, and its grace
 	for _, v := range s.contracts.Latest() {
+		over = over && v.Contract.Term.To <= s.at-s.graceOf(v.Contract)
 		for _, d := range s.due(s.contracts, v.Contract, s.at) {
 			if d.At > last.at || d.Advance && s.agreed > last.seq || retry {
 				return asked
 			}
 		}
 	}
-	if retry && len(s.closings) > 0 && s.NextDue(s.at) == span.Open {
+	if retry && over {
 		return asked
 	}
 	return nil

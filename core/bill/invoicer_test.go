@@ -301,3 +301,30 @@ func TestConservationOfAnUnlistedPeriod(t *testing.T) {
 		}
 	}
 }
+
+// TestLateFactsBehindAllTerms: when no period falls due any more, what is stated late asks for a cut by itself, once; while a term or its
+// grace runs, it waits for the next one.
+func TestLateFactsBehindAllTerms(t *testing.T) {
+	const end = march + 31*day
+	l := newLog(t, 3600)
+	l.state(&fact.ContractSigned{Contract: "c1", Customer: "acme", Document: strings.Replace(terms("c1", "acme", "", "36.00"), "to: 2027-01-01", "to: 2026-04-01", 1)})
+	cut, _ := l.cut(march + 3600)
+	l.close(cut)
+	l.state(&fact.LeaseStopped{Lease: "L"})
+	if _, ok := l.cut(end + 3599); ok {
+		t.Error("a cut is asked for while the last period's grace runs")
+	}
+	cut, _ = l.cut(end + 3600)
+	equal(t, "c1 until 31", due(l.DueAt(cut)))
+	l.close(cut)
+	if _, ok := l.cut(end + 10*day); ok {
+		t.Error("a cut is asked for although nothing was stated")
+	}
+	l.state(&fact.LeaseStopped{Lease: "L"})
+	if _, ok := l.cut(end + 10*day); !ok {
+		t.Error("nobody asks for a cut, and the late fact is never corrected")
+	}
+	if _, ok := l.cut(end + 20*day); ok {
+		t.Error("one late fact asks for ever")
+	}
+}

@@ -129,10 +129,8 @@ func rateScenarios(c *cobra.Command, files []string) error {
 	return nil
 }
 
-// beyond is the beginning of 2200, which no contract reaches. What happens later, such as the end at 9999-12-31 by which other systems
-// say "open", is known with the last of the other facts: waiting for it would rate every hour until then.
-const beyond span.Second = 7258118400
-
+// rateFacts takes what happens in 2200 or later, such as the end at 9999-12-31 by which other systems say "open", as known with the last
+// of the other facts: waiting for it would rate every hour until then.
 func rateFacts(c *cobra.Command, files, contracts []string, until string) error {
 	facts, err := readFacts(files, c.InOrStdin())
 	if err != nil {
@@ -143,7 +141,7 @@ func rateFacts(c *cobra.Command, files, contracts []string, until string) error 
 		return err
 	}
 	for _, f := range facts {
-		if at := instantOf(f.Body); at < beyond {
+		if at := instantOf(f.Body); at < contract.Beyond {
 			log.Until = max(log.Until, at)
 		}
 	}

@@ -114,6 +114,9 @@ func (r *reader) term(n ast.Node, zone calendar.Zone, zoned bool) span.Span {
 	return span.Span{From: from, To: to}
 }
 
+// Beyond is the beginning of 2200, which no date of a contract reaches, and no purchase: what runs on must have an end that can be written.
+const Beyond span.Second = 7258118400
+
 // parseBound reads a date or an instant of the years 1970 to 2199: later ones overflow the nanoseconds of the databases
 // that keep them (case B133).
 func parseBound(text string, zone calendar.Zone, zoned, open bool) (span.Second, error) {

@@ -206,7 +206,7 @@ func (r *Register) settle(p *Purchase) {
 	switch {
 	case r.agreements[p.Contract] == nil || len(r.agreements[p.Contract].versions) == 0:
 		p.Reason = UnknownContract
-	case !ok || p.At > latestPurchase:
+	case !ok || p.At >= Beyond:
 		p.Reason = OutsideTerm
 	default:
 		i := slices.IndexFunc(v.Contract.Packages, func(x Package) bool { return x.Name == p.Package })
@@ -219,9 +219,6 @@ func (r *Register) settle(p *Purchase) {
 		p.Runs = p.Whole
 	}
 }
-
-// latestPurchase is the last second of 2199, as for the dates of a contract: what runs on must have an end that can be written.
-const latestPurchase span.Second = 7258118399
 
 // settleAll settles the purchases of a contract anew, whose versions changed.
 func (r *Register) settleAll(id string) {

@@ -208,8 +208,8 @@ func (o *Outcome) addDevice(e DeviceEntry, a DeviceSeconds) {
 	}
 }
 
-// AnswerCut says that a cut stands at the last block, which holds the facts up to a position. Of the totals it states those that changed since the cut before, so that
-// an answer holds what is moving and stays far below a message's limit however many periods the log has seen.
+// AnswerCut says that a cut stands at the last block, which holds the facts up to a position. Of the totals it states those that
+// changed since the cut before, so that an answer holds what is moving and stays far below a message's limit however many periods the log has seen.
 func (s *State) AnswerCut(cut string, block, facts uint64) fact.CutDone {
 	done := fact.CutDone{Cut: cut, At: s.at, Block: block, FactsSeq: facts}
 	gone := maps.Clone(s.stated)

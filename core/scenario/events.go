@@ -67,7 +67,7 @@ func (p *parsing) event(n ast.Node, field string) {
 // learnt refuses what nobody will have learnt before 2200: the scenario would run until then, for hours and out of memory. What lies ahead may
 // be stated at any instant, also at 9999-12-31, by which others say "open".
 func (p *parsing) learnt(s section, known span.Second) {
-	if known >= latest {
+	if known >= contract.Beyond {
 		p.fail(start(s.node), s.field, fmt.Sprintf("the scenario would have to run until %s", known), "state with `known` when it was learnt, before 2200")
 	}
 }

@@ -20,9 +20,6 @@ const milliPerGPU = 1000
 // anyZone is further than the clocks of any two zones are apart, in seconds.
 const anyZone span.Second = 2 * 86400
 
-// latest is the beginning of the year 2200: contracts name no later date.
-const latest span.Second = 7258118400
-
 // quantityUnits are the units of a quantity, in seconds of a whole GPU.
 //
 //tidy:const
@@ -171,7 +168,7 @@ func (p *parsing) periodsIn(c *contract.Contract, text string) ([]span.Span, err
 		}
 		near, named = span.Span{From: c.Zone.StartOfDay(day), To: c.Zone.StartOfDay(day.AddDays(1))}, func(d calendar.Date, _ span.Second) bool { return d == day }
 	}
-	if near.To > latest {
+	if near.To > contract.Beyond {
 		return nil, fmt.Errorf("period %.40q lies too far ahead; write one before 2200", text)
 	}
 	var out []span.Span

@@ -20,7 +20,7 @@ const (
 // socket, reads a clock, starts a goroutine or draws a random number. io and
 // io/fs are there for their interfaces, embed and archive/zip for the zone rules
 // that are compiled in.
-var coreStd = strings.Fields(`archive/zip bytes cmp crypto/sha256 embed encoding encoding/base32 encoding/base64
+var coreStd = strings.Fields(`archive/zip bytes cmp crypto/ed25519 crypto/hmac crypto/sha256 embed encoding encoding/base32 encoding/base64
 	encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv io io/fs iter maps math math/big
 	math/bits path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8`)
 
@@ -38,6 +38,7 @@ var coreBanned = map[string]map[string]string{
 		"Now": clock, "Since": clock, "Until": clock, "Sleep": clock, "After": clock, "AfterFunc": clock, "Tick": clock,
 		"NewTimer": clock, "NewTicker": clock, "LoadLocation": zones, "Local": zones,
 	},
+	"crypto/ed25519": {"GenerateKey": "draws a random number; take the key as an argument"},
 	"fmt": {
 		"Print": prints, "Printf": prints, "Println": prints, "Scan": prints, "Scanf": prints, "Scanln": prints,
 	},

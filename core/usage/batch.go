@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 
@@ -37,7 +38,10 @@ type Batch struct {
 	Minute                   span.Minute
 	Spoken                   span.SecondMask // the seconds this batch speaks for, whatever was seen in them
 	Clock                    ClockEvidence
-	Blocks                   [][]byte // one per device, see Block
+	Blocks                   [][]byte  // one per device, see Block
+	Gaps                     []Gap     // by rising (device, from)
+	Topology                 *Topology // nil: as in the batch before
+	Seed, Signature          []byte    // of a signed batch, see SignedBytes
 }
 
 // Limits of a batch. maxMinute is the last minute of the year 9999: later ones would overflow as seconds.
@@ -66,7 +70,7 @@ func (b *Batch) Validate() error {
 	case len(b.Blocks) > MaxBlocks:
 		return fmt.Errorf("%d device blocks; at most %d", len(b.Blocks), MaxBlocks)
 	}
-	return b.validatePrevious()
+	return cmp.Or(b.validatePrevious(), b.validateGaps(), b.Topology.validate(), b.validateSignature())
 }
 
 func (b *Batch) validatePrevious() error {

@@ -77,6 +77,95 @@ func (ClockState) EnumDescriptor() ([]byte, []int) {
 	return file_gpuhour_log_v1_usage_proto_rawDescGZIP(), []int{0}
 }
 
+// GapReason is why there is no sample. Numbers below 16 are reasons of a device block.
+type GapReason int32
+
+const (
+	GapReason_GAP_REASON_UNSPECIFIED   GapReason = 0
+	GapReason_GAP_REASON_NOT_SUPPORTED GapReason = 1
+	GapReason_GAP_REASON_NOT_AVAILABLE GapReason = 2
+	GapReason_GAP_REASON_PERMISSION    GapReason = 3
+	GapReason_GAP_REASON_LOST          GapReason = 4
+	GapReason_GAP_REASON_STALE         GapReason = 5
+	GapReason_GAP_REASON_TIMEOUT       GapReason = 6
+	GapReason_GAP_REASON_ERROR         GapReason = 7
+	GapReason_GAP_REASON_STOPPED       GapReason = 16
+	GapReason_GAP_REASON_KILLED        GapReason = 17
+	GapReason_GAP_REASON_REBOOTED      GapReason = 18
+	GapReason_GAP_REASON_SUSPENDED     GapReason = 19
+	GapReason_GAP_REASON_CLOCK_STEPPED GapReason = 20
+	GapReason_GAP_REASON_STALLED       GapReason = 21
+	GapReason_GAP_REASON_THINNED       GapReason = 22
+	GapReason_GAP_REASON_PAUSED        GapReason = 23
+)
+
+// Enum value maps for GapReason.
+var (
+	GapReason_name = map[int32]string{
+		0:  "GAP_REASON_UNSPECIFIED",
+		1:  "GAP_REASON_NOT_SUPPORTED",
+		2:  "GAP_REASON_NOT_AVAILABLE",
+		3:  "GAP_REASON_PERMISSION",
+		4:  "GAP_REASON_LOST",
+		5:  "GAP_REASON_STALE",
+		6:  "GAP_REASON_TIMEOUT",
+		7:  "GAP_REASON_ERROR",
+		16: "GAP_REASON_STOPPED",
+		17: "GAP_REASON_KILLED",
+		18: "GAP_REASON_REBOOTED",
+		19: "GAP_REASON_SUSPENDED",
+		20: "GAP_REASON_CLOCK_STEPPED",
+		21: "GAP_REASON_STALLED",
+		22: "GAP_REASON_THINNED",
+		23: "GAP_REASON_PAUSED",
+	}
+	GapReason_value = map[string]int32{
+		"GAP_REASON_UNSPECIFIED":   0,
+		"GAP_REASON_NOT_SUPPORTED": 1,
+		"GAP_REASON_NOT_AVAILABLE": 2,
+		"GAP_REASON_PERMISSION":    3,
+		"GAP_REASON_LOST":          4,
+		"GAP_REASON_STALE":         5,
+		"GAP_REASON_TIMEOUT":       6,
+		"GAP_REASON_ERROR":         7,
+		"GAP_REASON_STOPPED":       16,
+		"GAP_REASON_KILLED":        17,
+		"GAP_REASON_REBOOTED":      18,
+		"GAP_REASON_SUSPENDED":     19,
+		"GAP_REASON_CLOCK_STEPPED": 20,
+		"GAP_REASON_STALLED":       21,
+		"GAP_REASON_THINNED":       22,
+		"GAP_REASON_PAUSED":        23,
+	}
+)
+
+func (x GapReason) Enum() *GapReason {
+	p := new(GapReason)
+	*p = x
+	return p
+}
+
+func (x GapReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GapReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_gpuhour_log_v1_usage_proto_enumTypes[1].Descriptor()
+}
+
+func (GapReason) Type() protoreflect.EnumType {
+	return &file_gpuhour_log_v1_usage_proto_enumTypes[1]
+}
+
+func (x GapReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GapReason.Descriptor instead.
+func (GapReason) EnumDescriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_usage_proto_rawDescGZIP(), []int{1}
+}
+
 // ClockEvidence comes from the kernel's NTP state.
 type ClockEvidence struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -152,7 +241,14 @@ type UsageBatch struct {
 	Spoken uint64         `protobuf:"fixed64,8,opt,name=spoken,proto3" json:"spoken,omitempty"`
 	Clock  *ClockEvidence `protobuf:"bytes,9,opt,name=clock,proto3" json:"clock,omitempty"`
 	// One device block each (docs/format.md, Device block), by rising device name.
-	Blocks        [][]byte `protobuf:"bytes,10,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	Blocks [][]byte `protobuf:"bytes,10,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	// By rising (device, from); what is not seen, and why.
+	Gaps []*UsageGap `protobuf:"bytes,11,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// What the node consists of; absent where it is as before.
+	Topology *Topology `protobuf:"bytes,12,opt,name=topology,proto3" json:"topology,omitempty"`
+	// 32 random bytes of which the salts of the blocks' hashes are made, and an Ed25519 signature; both or none.
+	Seed          []byte `protobuf:"bytes,14,opt,name=seed,proto3" json:"seed,omitempty"`
+	Signature     []byte `protobuf:"bytes,15,opt,name=signature,proto3" json:"signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +353,266 @@ func (x *UsageBatch) GetBlocks() [][]byte {
 	return nil
 }
 
+func (x *UsageBatch) GetGaps() []*UsageGap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+func (x *UsageBatch) GetTopology() *Topology {
+	if x != nil {
+		return x.Topology
+	}
+	return nil
+}
+
+func (x *UsageBatch) GetSeed() []byte {
+	if x != nil {
+		return x.Seed
+	}
+	return nil
+}
+
+func (x *UsageBatch) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// UsageGap is a stretch of seconds in which a device, or with none the whole node, was not seen.
+type UsageGap struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Device          string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	FromUnixSeconds int64                  `protobuf:"varint,2,opt,name=from_unix_seconds,json=fromUnixSeconds,proto3" json:"from_unix_seconds,omitempty"`
+	// First second after it; 0 while the end is not known.
+	ToUnixSeconds int64     `protobuf:"varint,3,opt,name=to_unix_seconds,json=toUnixSeconds,proto3" json:"to_unix_seconds,omitempty"`
+	Reason        GapReason `protobuf:"varint,4,opt,name=reason,proto3,enum=gpuhour.log.v1.GapReason" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageGap) Reset() {
+	*x = UsageGap{}
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageGap) ProtoMessage() {}
+
+func (x *UsageGap) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageGap.ProtoReflect.Descriptor instead.
+func (*UsageGap) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_usage_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UsageGap) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *UsageGap) GetFromUnixSeconds() int64 {
+	if x != nil {
+		return x.FromUnixSeconds
+	}
+	return 0
+}
+
+func (x *UsageGap) GetToUnixSeconds() int64 {
+	if x != nil {
+		return x.ToUnixSeconds
+	}
+	return 0
+}
+
+func (x *UsageGap) GetReason() GapReason {
+	if x != nil {
+		return x.Reason
+	}
+	return GapReason_GAP_REASON_UNSPECIFIED
+}
+
+// Topology is what a collector found on its node.
+type Topology struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Driver        string                 `protobuf:"bytes,2,opt,name=driver,proto3" json:"driver,omitempty"`
+	Devices       []*TopologyDevice      `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Topology) Reset() {
+	*x = Topology{}
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Topology) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Topology) ProtoMessage() {}
+
+func (x *Topology) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Topology.ProtoReflect.Descriptor instead.
+func (*Topology) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_usage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Topology) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Topology) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *Topology) GetDevices() []*TopologyDevice {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// TopologyDevice is one device, or slice of one.
+type TopologyDevice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Parent        string                 `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	Vendor        string                 `protobuf:"bytes,3,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	Serial        string                 `protobuf:"bytes,5,opt,name=serial,proto3" json:"serial,omitempty"`
+	Pci           string                 `protobuf:"bytes,6,opt,name=pci,proto3" json:"pci,omitempty"`
+	Profile       string                 `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
+	MemoryBytes   int64                  `protobuf:"varint,8,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopologyDevice) Reset() {
+	*x = TopologyDevice{}
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopologyDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopologyDevice) ProtoMessage() {}
+
+func (x *TopologyDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_usage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopologyDevice.ProtoReflect.Descriptor instead.
+func (*TopologyDevice) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_usage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TopologyDevice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetVendor() string {
+	if x != nil {
+		return x.Vendor
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetPci() string {
+	if x != nil {
+		return x.Pci
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *TopologyDevice) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
 var File_gpuhour_log_v1_usage_proto protoreflect.FileDescriptor
 
 const file_gpuhour_log_v1_usage_proto_rawDesc = "" +
@@ -265,7 +621,7 @@ const file_gpuhour_log_v1_usage_proto_rawDesc = "" +
 	"\rClockEvidence\x120\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1a.gpuhour.log.v1.ClockStateR\x05state\x12!\n" +
 	"\foffset_nanos\x18\x02 \x01(\x12R\voffsetNanos\x12*\n" +
-	"\x11error_bound_nanos\x18\x03 \x01(\x03R\x0ferrorBoundNanos\"\xc1\x02\n" +
+	"\x11error_bound_nanos\x18\x03 \x01(\x03R\x0ferrorBoundNanos\"\xba\x03\n" +
 	"\n" +
 	"UsageBatch\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
@@ -279,13 +635,52 @@ const file_gpuhour_log_v1_usage_proto_rawDesc = "" +
 	"\x06spoken\x18\b \x01(\x06R\x06spoken\x123\n" +
 	"\x05clock\x18\t \x01(\v2\x1d.gpuhour.log.v1.ClockEvidenceR\x05clock\x12\x16\n" +
 	"\x06blocks\x18\n" +
-	" \x03(\fR\x06blocksJ\x04\b\x0e\x10\x0fJ\x04\b\x0f\x10\x10R\x04seedR\tsignature*w\n" +
+	" \x03(\fR\x06blocks\x12,\n" +
+	"\x04gaps\x18\v \x03(\v2\x18.gpuhour.log.v1.UsageGapR\x04gaps\x124\n" +
+	"\btopology\x18\f \x01(\v2\x18.gpuhour.log.v1.TopologyR\btopology\x12\x12\n" +
+	"\x04seed\x18\x0e \x01(\fR\x04seed\x12\x1c\n" +
+	"\tsignature\x18\x0f \x01(\fR\tsignature\"\xa9\x01\n" +
+	"\bUsageGap\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12*\n" +
+	"\x11from_unix_seconds\x18\x02 \x01(\x03R\x0ffromUnixSeconds\x12&\n" +
+	"\x0fto_unix_seconds\x18\x03 \x01(\x03R\rtoUnixSeconds\x121\n" +
+	"\x06reason\x18\x04 \x01(\x0e2\x19.gpuhour.log.v1.GapReasonR\x06reason\"t\n" +
+	"\bTopology\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
+	"\x06driver\x18\x02 \x01(\tR\x06driver\x128\n" +
+	"\adevices\x18\x03 \x03(\v2\x1e.gpuhour.log.v1.TopologyDeviceR\adevices\"\xd1\x01\n" +
+	"\x0eTopologyDevice\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x16\n" +
+	"\x06vendor\x18\x03 \x01(\tR\x06vendor\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\x12\x16\n" +
+	"\x06serial\x18\x05 \x01(\tR\x06serial\x12\x10\n" +
+	"\x03pci\x18\x06 \x01(\tR\x03pci\x12\x18\n" +
+	"\aprofile\x18\a \x01(\tR\aprofile\x12!\n" +
+	"\fmemory_bytes\x18\b \x01(\x03R\vmemoryBytes*w\n" +
 	"\n" +
 	"ClockState\x12\x1b\n" +
 	"\x17CLOCK_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CLOCK_STATE_SYNCHRONISED\x10\x01\x12\x14\n" +
 	"\x10CLOCK_STATE_FREE\x10\x02\x12\x18\n" +
-	"\x14CLOCK_STATE_SCRIPTED\x10\x03B7Z5github.com/gpuhour/gpuhour/proto/gpuhour/log/v1;logv1b\x06proto3"
+	"\x14CLOCK_STATE_SCRIPTED\x10\x03*\x9e\x03\n" +
+	"\tGapReason\x12\x1a\n" +
+	"\x16GAP_REASON_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18GAP_REASON_NOT_SUPPORTED\x10\x01\x12\x1c\n" +
+	"\x18GAP_REASON_NOT_AVAILABLE\x10\x02\x12\x19\n" +
+	"\x15GAP_REASON_PERMISSION\x10\x03\x12\x13\n" +
+	"\x0fGAP_REASON_LOST\x10\x04\x12\x14\n" +
+	"\x10GAP_REASON_STALE\x10\x05\x12\x16\n" +
+	"\x12GAP_REASON_TIMEOUT\x10\x06\x12\x14\n" +
+	"\x10GAP_REASON_ERROR\x10\a\x12\x16\n" +
+	"\x12GAP_REASON_STOPPED\x10\x10\x12\x15\n" +
+	"\x11GAP_REASON_KILLED\x10\x11\x12\x17\n" +
+	"\x13GAP_REASON_REBOOTED\x10\x12\x12\x18\n" +
+	"\x14GAP_REASON_SUSPENDED\x10\x13\x12\x1c\n" +
+	"\x18GAP_REASON_CLOCK_STEPPED\x10\x14\x12\x16\n" +
+	"\x12GAP_REASON_STALLED\x10\x15\x12\x16\n" +
+	"\x12GAP_REASON_THINNED\x10\x16\x12\x15\n" +
+	"\x11GAP_REASON_PAUSED\x10\x17B7Z5github.com/gpuhour/gpuhour/proto/gpuhour/log/v1;logv1b\x06proto3"
 
 var (
 	file_gpuhour_log_v1_usage_proto_rawDescOnce sync.Once
@@ -299,21 +694,29 @@ func file_gpuhour_log_v1_usage_proto_rawDescGZIP() []byte {
 	return file_gpuhour_log_v1_usage_proto_rawDescData
 }
 
-var file_gpuhour_log_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gpuhour_log_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_gpuhour_log_v1_usage_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_gpuhour_log_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_gpuhour_log_v1_usage_proto_goTypes = []any{
-	(ClockState)(0),       // 0: gpuhour.log.v1.ClockState
-	(*ClockEvidence)(nil), // 1: gpuhour.log.v1.ClockEvidence
-	(*UsageBatch)(nil),    // 2: gpuhour.log.v1.UsageBatch
+	(ClockState)(0),        // 0: gpuhour.log.v1.ClockState
+	(GapReason)(0),         // 1: gpuhour.log.v1.GapReason
+	(*ClockEvidence)(nil),  // 2: gpuhour.log.v1.ClockEvidence
+	(*UsageBatch)(nil),     // 3: gpuhour.log.v1.UsageBatch
+	(*UsageGap)(nil),       // 4: gpuhour.log.v1.UsageGap
+	(*Topology)(nil),       // 5: gpuhour.log.v1.Topology
+	(*TopologyDevice)(nil), // 6: gpuhour.log.v1.TopologyDevice
 }
 var file_gpuhour_log_v1_usage_proto_depIdxs = []int32{
 	0, // 0: gpuhour.log.v1.ClockEvidence.state:type_name -> gpuhour.log.v1.ClockState
-	1, // 1: gpuhour.log.v1.UsageBatch.clock:type_name -> gpuhour.log.v1.ClockEvidence
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 1: gpuhour.log.v1.UsageBatch.clock:type_name -> gpuhour.log.v1.ClockEvidence
+	4, // 2: gpuhour.log.v1.UsageBatch.gaps:type_name -> gpuhour.log.v1.UsageGap
+	5, // 3: gpuhour.log.v1.UsageBatch.topology:type_name -> gpuhour.log.v1.Topology
+	1, // 4: gpuhour.log.v1.UsageGap.reason:type_name -> gpuhour.log.v1.GapReason
+	6, // 5: gpuhour.log.v1.Topology.devices:type_name -> gpuhour.log.v1.TopologyDevice
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_gpuhour_log_v1_usage_proto_init() }
@@ -326,8 +729,8 @@ func file_gpuhour_log_v1_usage_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_usage_proto_rawDesc), len(file_gpuhour_log_v1_usage_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   2,
+			NumEnums:      2,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -70,7 +70,7 @@ func (n *sampled) record() (out []replay.Measurement) {
 		if errors.Is(err, collector.ErrSlept) {
 			continue
 		}
-		for _, b := range r.Record(at, readings, err != nil, nil) {
+		for _, b := range r.Record(at, readings, whyFailed(err), nil) {
 			end := b.Minute.Start() + span.Second(b.Spoken.Last()) + 1
 			out = append(out, replay.Measurement{Known: end + n.delay, Batch: b})
 		}
@@ -189,4 +189,12 @@ func instant(text string) span.Second {
 		panic(err)
 	}
 	return at
+}
+
+// whyFailed is the gap of a second in which a source failed.
+func whyFailed(err error) usage.GapReason {
+	if err != nil {
+		return usage.GapError
+	}
+	return 0
 }

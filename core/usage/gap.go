@@ -78,8 +78,7 @@ func (g GapReason) String() string {
 }
 
 // Gap is a stretch of seconds in which a device was not seen, and why. It adds no second and takes none away: what counts is
-// the blocks. Device is empty for the whole node. To is span.Open when the end is not known yet: a collector that is
-// stopped says so in its last batch.
+// the blocks. Device is empty for the whole node.
 type Gap struct {
 	Device   string
 	From, To span.Second
@@ -89,22 +88,20 @@ type Gap struct {
 // MaxGaps is more than 1024 devices can need in a batch of ten seconds.
 const MaxGaps = 16384
 
-// validateGaps: gaps rise by (device, from) and do not overlap, none reaches beyond what the batch speaks for.
+// validateGaps: gaps rise by (device, from) and do not overlap, none reaches beyond the batch's minute.
 func (b *Batch) validateGaps() error {
 	if len(b.Gaps) > MaxGaps {
 		return fmt.Errorf("%d gaps; at most %d", len(b.Gaps), MaxGaps)
 	}
-	end := b.Last() + 1
+	end := b.Minute.End()
 	for i, g := range b.Gaps {
 		switch {
 		case len(g.Device) > MaxDeviceBytes || !utf8.ValidString(g.Device):
 			return fmt.Errorf("gap %d: device %q is no name", i, g.Device)
 		case !g.Reason.Valid():
 			return fmt.Errorf("gap %d: reason %d is unknown", i, g.Reason)
-		case g.To == span.Open && (g.Reason != GapStopped || g.Device != "" || g.From != end):
-			return fmt.Errorf("gap %d: only a node that is stopped leaves a gap open, behind its last second", i)
-		case g.From <= 0 || g.To != span.Open && (g.From >= g.To || g.To > end):
-			return fmt.Errorf("gap %d: seconds %d to %d are none, or lie after the batch", i, g.From, g.To)
+		case g.From <= 0 || g.From >= g.To || g.To > end:
+			return fmt.Errorf("gap %d: seconds %d to %d are none, or lie after the batch's minute", i, g.From, g.To)
 		case i > 0 && compareGaps(b.Gaps[i-1], g) >= 0:
 			return fmt.Errorf("gap %d does not come after the one before it", i)
 		case i > 0 && b.Gaps[i-1].Device == g.Device && b.Gaps[i-1].To > g.From:
@@ -112,6 +109,15 @@ func (b *Batch) validateGaps() error {
 		}
 	}
 	return nil
+}
+
+// AppendGap adds a gap, as a part of the last one where it goes on from it.
+func AppendGap(gaps []Gap, g Gap) []Gap {
+	if n := len(gaps); n > 0 && gaps[n-1].To == g.From && gaps[n-1].Device == g.Device && gaps[n-1].Reason == g.Reason {
+		gaps[n-1].To = g.To
+		return gaps
+	}
+	return append(gaps, g)
 }
 
 // SortGaps puts gaps into the order of a batch.

@@ -25,13 +25,20 @@ func EncodeBatch(b *usage.Batch) (bus.Publication, error) {
 	if err := errors.Join(sorted.Validate(), sorted.ValidateBlocks()); err != nil {
 		return bus.Publication{}, fmt.Errorf("encode batch %s run %d sequence %d: %w", b.Node, b.Run, b.Seq, err)
 	}
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&logv1.UsageBatch{
+	m := &logv1.UsageBatch{
 		Node: b.Node, Boot: b.Boot, Run: b.Run, Seq: b.Seq, PreviousRun: b.PreviousRun, PreviousSeq: b.PreviousSeq,
 		UnixMinute: int64(b.Minute), Spoken: uint64(b.Spoken), Blocks: sorted.Blocks,
 		Clock: &logv1.ClockEvidence{
 			State: logv1.ClockState(b.Clock.State), OffsetNanos: b.Clock.OffsetNanos, ErrorBoundNanos: b.Clock.ErrorBoundNano,
 		},
-	})
+		Topology: topologyMessage(b.Topology), Seed: b.Seed, Signature: b.Signature,
+	}
+	for _, g := range b.Gaps {
+		m.Gaps = append(m.Gaps, &logv1.UsageGap{
+			Device: g.Device, FromUnixSeconds: int64(g.From), ToUnixSeconds: int64(g.To), Reason: logv1.GapReason(g.Reason),
+		})
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return bus.Publication{}, fmt.Errorf("encode batch %s run %d sequence %d: %w", b.Node, b.Run, b.Seq, err)
 	}
@@ -138,6 +145,14 @@ func setBatchField(b *usage.Batch, field protowire.Number, wire protowire.Type, 
 			b.Blocks = make([][]byte, 0, 8) // a usual node
 		}
 		b.Blocks = append(b.Blocks, raw[:len(raw):len(raw)])
+	case 11<<3 | length:
+		return parseGap(raw, b)
+	case 12<<3 | length:
+		return parseTopology(raw, b)
+	case 14<<3 | length:
+		b.Seed = raw[:len(raw):len(raw)]
+	case 15<<3 | length:
+		b.Signature = raw[:len(raw):len(raw)]
 	default:
 		return fmt.Errorf("field %d with wire type %d is unknown", field, wire)
 	}

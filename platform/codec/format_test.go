@@ -165,6 +165,7 @@ func TestFormatLists(t *testing.T) {
 		{"milli of a device that may be sold at once", fact.MaxSaleableMilli},
 		{"blocks of a batch", usage.MaxBlocks},
 		{"faults of a block", usage.MaxFaults},
+		{"gaps of a batch", usage.MaxGaps},
 		{"seconds ahead of a tick", usage.MaxAheadSeconds},
 		{"bytes of a message with its headers", bus.MaxMessageBytes},
 	} {

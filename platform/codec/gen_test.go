@@ -2,6 +2,7 @@ package codec
 
 import (
 	"math"
+	"slices"
 
 	"pgregory.net/rapid"
 
@@ -194,7 +195,42 @@ func (d draw) batch() usage.Batch {
 		block := d.block("GPU-"+string(rune('a'+i)), b.Spoken)
 		b.Blocks = append(b.Blocks, block.Append(nil))
 	}
+	b.Gaps = d.gaps(b.Minute)
+	if d.flag() {
+		b.Topology = d.topology()
+	}
+	if d.flag() {
+		b.Seed = rapid.SliceOfN(rapid.Byte(), usage.SeedBytes, usage.SeedBytes).Draw(d.T, "seed")
+		b.Signature = rapid.SliceOfN(rapid.Byte(), usage.SignatureBytes, usage.SignatureBytes).Draw(d.T, "signature")
+	}
 	return b
+}
+
+func (d draw) gaps(m span.Minute) (all []usage.Gap) {
+	for _, device := range []string{"", "GPU-a", "GPU-b"} {
+		at := max(m.Start()-1000, 1)
+		for range rapid.IntRange(0, 2).Draw(d.T, "gaps") {
+			to := rapid.Int64Range(int64(at)+1, int64(at)+500).Draw(d.T, "to")
+			reasons := []usage.GapReason{usage.GapTimeout, usage.GapLost, usage.GapStopped, usage.GapPaused}
+			all = append(all, usage.Gap{Device: device, From: at, To: span.Second(to), Reason: rapid.SampledFrom(reasons).Draw(d.T, "reason")})
+			at = span.Second(to)
+		}
+	}
+	for i := range all {
+		all[i].To = min(all[i].To, m.End())
+	}
+	return slices.DeleteFunc(all, func(g usage.Gap) bool { return g.From >= g.To })
+}
+
+func (d draw) topology() *usage.Topology {
+	t := &usage.Topology{Source: d.optional(), Driver: d.optional()}
+	for i := range rapid.IntRange(0, 3).Draw(d.T, "found") {
+		t.Devices = append(t.Devices, usage.Device{
+			Name: "GPU-" + string(rune('a'+i)), Parent: d.optional(), Vendor: d.optional(), Model: d.optional(), Serial: d.optional(),
+			PCI: d.optional(), Profile: d.optional(), MemoryBytes: rapid.Int64Min(0).Draw(d.T, "memory"),
+		})
+	}
+	return t
 }
 
 func (d draw) spoken() span.SecondMask {

@@ -39,6 +39,7 @@ type Engine struct {
 	cfg       Config
 	nodes     []Node
 	recorders []*Recorder
+	ends      []spool.End // of the runs before, until this run's first second
 	spool     *spool.Spool
 	publisher *Publisher
 	held      []usage.Batch // closed, not yet in the spool
@@ -64,8 +65,40 @@ func New(cfg Config, nodes []Node, sp *spool.Spool, log Log) *Engine {
 		e.recorders = append(e.recorders, NewRecorder(Identity{
 			Node: n.Name, Boot: cfg.Boot, Run: max(last.Run+1, cfg.FirstRun), Previous: last, Clock: cfg.Clock,
 		}))
+		e.ends = append(e.ends, sp.End(n.Name))
 	}
 	return e
+}
+
+// between states what lies between the run before and the first second of this one.
+func (e *Engine) between(i int, at span.Second) {
+	end := e.ends[i]
+	e.ends[i] = spool.End{}
+	if end.At == 0 {
+		return // the spool knows of no run before
+	}
+	why := usage.GapKilled
+	switch {
+	case end.Stopped:
+		why = usage.GapStopped
+	case end.Boot != e.cfg.Boot:
+		why = usage.GapRebooted
+	}
+	e.recorders[i].Gap(end.At, at, why)
+}
+
+// Gap states why no node is seen from one second to another, with the next batches.
+func (e *Engine) Gap(from, to span.Second, why usage.GapReason) {
+	for _, r := range e.recorders {
+		r.Gap(from, to, why)
+	}
+}
+
+// SetClock is the clock's evidence from now on.
+func (e *Engine) SetClock(c usage.ClockEvidence) {
+	for _, r := range e.recorders {
+		r.id.Clock = c
+	}
 }
 
 // Samples counts the device-seconds that were seen, Failed the node-seconds in which a source answered nothing.
@@ -80,6 +113,7 @@ func (e *Engine) Counters() Counters { return e.publisher.Counters() }
 func (e *Engine) Step(ctx context.Context, at span.Second) error {
 	if len(e.held) > e.cfg.MaxHeld {
 		if err := e.Flush(ctx); len(e.held) > 0 {
+			e.Gap(at, at+1, usage.GapPaused)
 			return fmt.Errorf("sample second %s: %w: %w", at, ErrHeld, err)
 		}
 	}
@@ -102,7 +136,11 @@ func (e *Engine) sample(i int, at span.Second) {
 	if err != nil {
 		e.failed++
 	}
-	e.held = e.recorders[i].Record(at, readings, err != nil, e.held)
+	e.between(i, at)
+	if d, ok := e.nodes[i].Source.(Described); ok {
+		e.recorders[i].Found(d.Topology())
+	}
+	e.held = e.recorders[i].Record(at, readings, failure(err), e.held)
 	for k := range readings {
 		if err == nil && readings[k].Seen() {
 			e.samples++
@@ -112,19 +150,35 @@ func (e *Engine) sample(i int, at span.Second) {
 
 // Flush moves everything closed into the spool and everything in the spool into the log.
 func (e *Engine) Flush(ctx context.Context) error {
-	if len(e.held) > 0 {
-		if err := e.spool.Append(e.held...); err != nil {
-			return err
-		}
-		e.held = e.held[:0]
+	if err := e.store(); err != nil {
+		return err
 	}
 	return e.publisher.Drain(ctx, e.now)
 }
 
-// Stop closes open batches at once and flushes. It may be called again after an error.
+// store moves everything closed into the spool.
+func (e *Engine) store() error {
+	if len(e.held) == 0 {
+		return nil
+	}
+	if err := e.spool.Append(e.held...); err != nil {
+		return err
+	}
+	e.held = e.held[:0]
+	return nil
+}
+
+// Stop closes open batches at once, records in the spool that this run ends as it should, and flushes. It may be called
+// again after an error.
 func (e *Engine) Stop(ctx context.Context) error {
 	for _, r := range e.recorders {
 		e.held = r.Stop(e.held)
 	}
-	return e.Flush(ctx)
+	if err := e.store(); err != nil {
+		return err
+	}
+	if err := e.spool.Stop(); err != nil {
+		return err
+	}
+	return e.publisher.Drain(ctx, e.now)
 }

@@ -158,8 +158,8 @@ func TestDeathBetweenSpoolAndLogAndBetweenAnswerAndMark(t *testing.T) {
 	path := t.TempDir()
 	sp := openSpool(t, path)
 	r := collector.NewRecorder(collector.Identity{Node: "a", Boot: "boot", Run: 1})
-	batches := r.Record(start, []collector.Reading{reading("a/0", collector.Known(1))}, false, nil)
-	batches = r.Record(start+10, []collector.Reading{reading("a/0", collector.Known(2))}, false, batches)
+	batches := r.Record(start, []collector.Reading{reading("a/0", collector.Known(1))}, 0, nil)
+	batches = r.Record(start+10, []collector.Reading{reading("a/0", collector.Known(2))}, 0, batches)
 	batches = r.Stop(batches)
 	check(t, sp.Append(batches...))
 	check(t, sp.Close()) // died before publishing

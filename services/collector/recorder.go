@@ -33,12 +33,17 @@ type Recorder struct {
 	order   []int // of devices, by name: the order of blocks in a batch
 	scratch []byte
 	dropped uint64
+	gaps    []usage.Gap // of the node, not in a batch yet
+	found   *usage.Topology
+	told    bool // found is in a batch
 }
 
-// device is the open block of one device; named tells whether it was in any reading of the open batch.
+// device is the open block of one device; named tells whether it was in any reading of the open batch. gaps are the
+// seconds of that batch in which nothing was read.
 type device struct {
 	named bool
 	block usage.Block
+	gaps  []usage.Gap
 }
 
 // NewRecorder starts a run.
@@ -47,25 +52,42 @@ func NewRecorder(id Identity) *Recorder {
 }
 
 // Record takes one second and appends the batches that it closes to out: the one before when the second lies in
-// another slot or not after it, and its own when it is the slot's last second. failed marks a second in which the
-// source answered nothing. A clock that stepped back goes on in a new batch: of two values for one second the lower
+// another slot or not after it, and its own when it is the slot's last second. failed is why the source answered nothing,
+// and 0 when it answered. A clock that stepped back goes on in a new batch: of two values for one second the lower
 // sequence wins at the reader, so nothing is lost and nothing counts twice.
-func (r *Recorder) Record(at span.Second, readings []Reading, failed bool, out []usage.Batch) []usage.Batch {
+func (r *Recorder) Record(at span.Second, readings []Reading, failed usage.GapReason, out []usage.Batch) []usage.Batch {
 	if r.open && (at <= r.last || slot(at) != slot(r.last)) {
 		out = append(out, r.close())
 	}
 	r.open, r.last = true, at
 	i := int(at - at.Minute().Start())
 	r.spoken |= span.Bit(i)
-	if !failed {
-		for k := range readings {
-			r.take(i, k, &readings[k])
-		}
+	if failed != 0 {
+		r.Gap(at, at+1, failed)
+		readings = nil
+	}
+	for k := range readings {
+		r.take(at, k, &readings[k])
 	}
 	if slot(at+1) != slot(at) {
 		out = append(out, r.close())
 	}
 	return out
+}
+
+// Gap states why the node is not seen from one second to another. It goes with the batch that is closed next; what of it lies
+// after that batch, when the clock was set back meanwhile, is dropped: those seconds come again.
+func (r *Recorder) Gap(from, to span.Second, why usage.GapReason) {
+	if from < to {
+		r.gaps = usage.AppendGap(r.gaps, usage.Gap{From: from, To: to, Reason: why})
+	}
+}
+
+// Found states what the node consists of, unless it was said before.
+func (r *Recorder) Found(t *usage.Topology) {
+	if t != nil && t != r.found {
+		r.found, r.told = t, false
+	}
 }
 
 // Stop closes what is open, at once.
@@ -83,7 +105,8 @@ func slot(at span.Second) int64 { return int64(at) / FlushSeconds }
 func (r *Recorder) Dropped() uint64 { return r.dropped }
 
 // take enters one device's second. hint is its place in the source's answer, which seldom changes.
-func (r *Recorder) take(i, hint int, m *Reading) {
+func (r *Recorder) take(at span.Second, hint int, m *Reading) {
+	i := int(at - at.Minute().Start())
 	d := r.device(hint, m.Device)
 	if d == nil {
 		r.dropped++
@@ -102,6 +125,7 @@ func (r *Recorder) take(i, hint int, m *Reading) {
 		d.block.Reason = max(d.block.Reason, m.Busy.Reason)
 	}
 	if !m.Seen() {
+		d.gaps = usage.AppendGap(d.gaps, usage.Gap{Device: m.Device, From: at, To: at + 1, Reason: m.why()})
 		return
 	}
 	b := &d.block
@@ -152,14 +176,34 @@ func (r *Recorder) close() usage.Batch {
 	if r.seq == 1 {
 		b.PreviousRun, b.PreviousSeq = r.id.Previous.Run, r.id.Previous.Seq
 	}
+	b.Gaps = clip(r.gaps, r.last+1)
+	r.gaps = r.gaps[:0]
 	for _, k := range r.order {
 		if d := &r.devices[k]; d.named {
 			b.Blocks = append(b.Blocks, r.encode(&d.block))
+			b.Gaps = append(b.Gaps, d.gaps...)
 			reset(d)
 		}
 	}
+	if !r.told {
+		b.Topology, r.told = r.found, true
+	}
 	r.open, r.spoken = false, 0
 	return b
+}
+
+// clip is a copy of a node's gaps in order, up to an end and none over another: the clock may have gone back between them.
+func clip(gaps []usage.Gap, end span.Second) []usage.Gap {
+	gaps = slices.Clone(gaps)
+	usage.SortGaps(gaps)
+	kept, last := gaps[:0], span.Second(1)
+	for _, g := range gaps {
+		g.From, g.To = max(g.From, last), min(g.To, end)
+		if g.From < g.To {
+			kept, last = usage.AppendGap(kept, g), g.To
+		}
+	}
+	return slices.Clip(kept)
 }
 
 // encode keeps one exact allocation per block: batches outlive the scratch.
@@ -171,6 +215,7 @@ func (r *Recorder) encode(b *usage.Block) []byte {
 // reset forgets the masks; values outside a mask are never read.
 func reset(d *device) {
 	b := &d.block
+	d.gaps = d.gaps[:0]
 	d.named, b.Seen, b.Reason, b.Faults = false, 0, usage.ReasonNone, b.Faults[:0]
 	b.Memory.Known, b.Power.Known, b.Energy.Known, b.Throttle.Known = 0, 0, 0, 0
 }

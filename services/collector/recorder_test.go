@@ -29,7 +29,7 @@ func TestABatchHasTenSecondsOfOneMinute(t *testing.T) {
 	r := collector.NewRecorder(collector.Identity{Node: "n", Boot: "b", Run: 3, Previous: spool.Name{Run: 2, Seq: 40}})
 	var got []usage.Batch
 	for at := start + 55; at < start+73; at++ {
-		got = r.Record(at, []collector.Reading{reading("g1", collector.Known(7)), reading("g0", collector.Known(5))}, false, got)
+		got = r.Record(at, []collector.Reading{reading("g1", collector.Known(7)), reading("g0", collector.Known(5))}, 0, got)
 	}
 	equal(t, 2, len(got))
 	got = r.Stop(got)
@@ -51,13 +51,13 @@ func TestABatchHasTenSecondsOfOneMinute(t *testing.T) {
 func TestFailedIsSpokenForAndSleptIsNot(t *testing.T) {
 	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
 	one := []collector.Reading{reading("g0", collector.Known(5))}
-	r.Record(start, one, false, nil)
-	r.Record(start+1, nil, true, nil)
-	r.Record(start+3, one, false, nil)
+	r.Record(start, one, 0, nil)
+	r.Record(start+1, nil, usage.GapError, nil)
+	r.Record(start+3, one, 0, nil)
 	b := r.Stop(nil)[0]
 	equal(t, span.SecondMask(0b1011), b.Spoken)
 	equal(t, span.SecondMask(0b1001), block(t, b, 0).Seen)
-	next := r.Record(start+20, nil, true, nil) // a batch of nothing but a failure
+	next := r.Record(start+20, nil, usage.GapError, nil) // a batch of nothing but a failure
 	b = r.Stop(next)[0]
 	equal(t, 0, len(b.Blocks))
 	check(t, b.Validate())
@@ -68,7 +68,7 @@ func TestUnknownIsNotZero(t *testing.T) {
 	unreadable := reading("g0", collector.Unknown(usage.ReasonNotSupported))
 	unreadable.Power = collector.Known(300)
 	unreadable.Faults = []usage.Fault{{Kind: usage.FaultXID, Code: 79}}
-	r.Record(start+2, []collector.Reading{unreadable, reading("g1", collector.Unknown(usage.ReasonLost))}, false, nil)
+	r.Record(start+2, []collector.Reading{unreadable, reading("g1", collector.Unknown(usage.ReasonLost))}, 0, nil)
 	b := r.Stop(nil)[0]
 	g0, g1 := block(t, b, 0), block(t, b, 1)
 	equal(t, span.Bit(2), g0.Seen)
@@ -87,7 +87,7 @@ func TestWhatNoBatchCanCarryIsCounted(t *testing.T) {
 	for i := range noisy.Faults {
 		noisy.Faults[i].Kind = usage.FaultXID
 	}
-	r.Record(start, []collector.Reading{reading("", collector.Known(1)), reading("\xff", collector.Known(1)), noisy}, false, nil)
+	r.Record(start, []collector.Reading{reading("", collector.Known(1)), reading("\xff", collector.Known(1)), noisy}, 0, nil)
 	b := r.Stop(nil)[0]
 	check(t, b.ValidateBlocks())
 	equal(t, uint8(100), block(t, b, 0).Busy[0])
@@ -104,7 +104,7 @@ func TestClock(t *testing.T) {
 		at := start
 		for i := range rapid.IntRange(1, 60).Draw(rt, "samples") {
 			at += span.Second(rapid.SampledFrom([]int{1, 1, 1, 1, 0, 3, 17, 70, -1, -12, -61}).Draw(rt, "step"))
-			got = r.Record(at, []collector.Reading{reading("g0", collector.Known(int64(i)))}, false, got)
+			got = r.Record(at, []collector.Reading{reading("g0", collector.Known(int64(i)))}, 0, got)
 			if _, ok := want[second{"g0", at}]; !ok {
 				want[second{"g0", at}] = uint8(i)
 			}

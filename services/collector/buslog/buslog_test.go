@@ -23,7 +23,7 @@ func TestBatchesComeBackAsTheyWent(t *testing.T) {
 	r := collector.NewRecorder(collector.Identity{Node: "node 1", Boot: "b", Run: 1})
 	var batches []usage.Batch
 	for at := range 20 {
-		batches = r.Record(1_767_225_600, []collector.Reading{{Device: "g1", Busy: collector.Known(int64(at))}, {Device: "g0"}}, false, batches)
+		batches = r.Record(1_767_225_600, []collector.Reading{{Device: "g1", Busy: collector.Known(int64(at))}, {Device: "g0"}}, 0, batches)
 	}
 	batches = r.Stop(batches)
 	none := uint64(0)

@@ -10,8 +10,8 @@
 //
 //	length uint32 LE | CRC-32C of the rest uint32 LE | kind byte | body
 //
-// of three kinds: state (the first record of each segment: what is known of every node, so that segments can go
-// from the oldest end), batch, and mark (a node's batches up to a name are in the log).
+// of four kinds: state (the first record of each segment: what is known of every node, so that segments can go
+// from the oldest end), batch, mark (a node's batches up to a name are in the log) and stop (the collector was ended as it should be).
 //
 // # Durability
 //
@@ -30,8 +30,8 @@
 //
 //  1. the oldest segments go whose batches were all acknowledged, even if that was less than ten minutes ago;
 //  2. the oldest segment that still holds batches with data is written anew: an acknowledged batch is left out, an
-//     unsent one becomes a gap record: the same name, no device blocks, and of the seconds it spoke for only the first,
-//     because a batch must speak for something. So sequences stay gap-free, and the other seconds become what they now
-//     are: seconds that nobody speaks for. Stats counts batches and seconds lost in this way, for an alarm;
+//     unsent one becomes a gap record: the same name, no device blocks, a gap with the reason thinned over all it spoke for, and
+//     of those seconds only the first still spoken for, because a batch must speak for something. So sequences stay
+//     gap-free. Stats counts batches and seconds lost in this way, for an alarm;
 //  3. when everything unsent is thinned and the group still does not fit, Append returns ErrFull.
 package spool

@@ -16,6 +16,7 @@ const (
 	kindState kind = iota + 1
 	kindBatch
 	kindMark
+	kindStop
 )
 
 const (
@@ -66,6 +67,35 @@ func appendBatch(dst []byte, b *usage.Batch) []byte {
 	for _, block := range b.Blocks {
 		dst = append(binary.AppendUvarint(dst, uint64(len(block))), block...)
 	}
+	if len(b.Gaps) > 0 || b.Topology != nil { // a batch that has neither ends here
+		dst = appendTopology(appendGaps(dst, b.Gaps), b.Topology)
+	}
+	return dst
+}
+
+func appendGaps(dst []byte, gaps []usage.Gap) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(gaps)))
+	for _, g := range gaps {
+		dst = appendText(dst, g.Device)
+		for _, v := range [...]uint64{uint64(g.From), uint64(g.To), uint64(g.Reason)} {
+			dst = binary.AppendUvarint(dst, v)
+		}
+	}
+	return dst
+}
+
+func appendTopology(dst []byte, t *usage.Topology) []byte {
+	if t == nil {
+		return dst
+	}
+	dst = appendText(appendText(dst, t.Source), t.Driver)
+	dst = binary.AppendUvarint(dst, uint64(len(t.Devices)))
+	for _, d := range t.Devices {
+		for _, s := range [...]string{d.Name, d.Parent, d.Vendor, d.Model, d.Serial, d.PCI, d.Profile} {
+			dst = appendText(dst, s)
+		}
+		dst = binary.AppendUvarint(dst, uint64(d.MemoryBytes))
+	}
 	return dst
 }
 
@@ -77,12 +107,14 @@ func parseBatch(data []byte) (usage.Batch, error) {
 		Minute: span.Minute(p.uvarint()), Spoken: span.SecondMask(p.uvarint()),
 		Clock: usage.ClockEvidence{State: usage.ClockState(p.uvarint()), OffsetNanos: p.varint(), ErrorBoundNano: p.varint()},
 	}
-	n := p.uvarint()
-	if n > usage.MaxBlocks {
-		p.bad = true
-	}
-	for ; n > 0 && !p.bad; n-- {
+	for n := p.count(usage.MaxBlocks); n > 0 && !p.bad; n-- {
 		b.Blocks = append(b.Blocks, p.bytes())
+	}
+	if len(p.rest) > 0 {
+		b.Gaps = p.gaps()
+	}
+	if len(p.rest) > 0 {
+		b.Topology = p.topology()
 	}
 	if err := p.done("batch"); err != nil {
 		return usage.Batch{}, err
@@ -106,6 +138,26 @@ func (p *parser) mark() Mark {
 	return Mark{Node: p.text(), Sent: p.name(), Position: p.uvarint(), At: span.Second(p.uvarint())}
 }
 
+func (p *parser) gaps() (all []usage.Gap) {
+	for n := p.count(usage.MaxGaps); n > 0 && !p.bad; n-- {
+		all = append(all, usage.Gap{
+			Device: p.text(), From: span.Second(p.uvarint()), To: span.Second(p.uvarint()), Reason: usage.GapReason(p.uvarint()),
+		})
+	}
+	return all
+}
+
+func (p *parser) topology() *usage.Topology {
+	t := &usage.Topology{Source: p.text(), Driver: p.text()}
+	for n := p.count(usage.MaxBlocks); n > 0 && !p.bad; n-- {
+		t.Devices = append(t.Devices, usage.Device{
+			Name: p.text(), Parent: p.text(), Vendor: p.text(), Model: p.text(), Serial: p.text(), PCI: p.text(), Profile: p.text(),
+			MemoryBytes: int64(p.uvarint()),
+		})
+	}
+	return t
+}
+
 func (p *parser) name() Name { return Name{Run: p.uvarint(), Seq: p.uvarint()} }
 
 // parser takes a body apart; after the first fault everything reads as zero. A checksum has passed before, so a
@@ -123,6 +175,13 @@ func (p *parser) uvarint() uint64 {
 func (p *parser) varint() int64 {
 	v, n := binary.Varint(p.rest)
 	return advance(p, v, n)
+}
+
+// count reads how many follow, at most limit.
+func (p *parser) count(limit uint64) uint64 {
+	n := p.uvarint()
+	p.bad = p.bad || n > limit
+	return n
 }
 
 func advance[V int64 | uint64](p *parser, v V, n int) V {

@@ -146,7 +146,14 @@ func (s *Spool) loadRecord(seg *segment, k kind, body []byte, size int) error {
 			node := s.node(m.Node)
 			node.last, node.mark = last, m
 		}
+		if len(p.rest) > 0 {
+			p.ends(s)
+		}
 		return p.done("state")
+	case kindStop:
+		p := parser{rest: body}
+		p.ends(s)
+		return p.done("stop")
 	case kindMark:
 		p := parser{rest: body}
 		m := p.mark()
@@ -161,7 +168,7 @@ func (s *Spool) loadRecord(seg *segment, k kind, body []byte, size int) error {
 			seg: seg, at: seg.size, size: size, node: s.node(b.Node), name: Name{b.Run, b.Seq},
 			thin: len(b.Blocks) == 0,
 		}
-		e.node.last = e.name
+		e.node.last, e.node.end = e.name, endOf(&b)
 		s.entries = append(s.entries, e)
 		return nil
 	default:
@@ -184,14 +191,7 @@ func readAll(f File) ([]byte, error) {
 
 // begin creates a segment and makes it the one that is written. Until it is whole nothing else changes.
 func (s *Spool) begin(seg *segment) error {
-	state := appendRecord(nil, kindState, func(dst []byte) []byte {
-		dst = binary.AppendUvarint(dst, uint64(len(s.order)))
-		for _, n := range s.order {
-			dst = binary.AppendUvarint(binary.AppendUvarint(dst, n.last.Run), n.last.Seq)
-			dst = appendMark(dst, n.mark)
-		}
-		return dst
-	})
+	state := appendRecord(nil, kindState, s.appendState)
 	var err error
 	if seg.file, err = s.files.Open(seg.name); err != nil {
 		return err
@@ -208,6 +208,15 @@ func (s *Spool) begin(seg *segment) error {
 	return nil
 }
 
+func (s *Spool) appendState(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s.order)))
+	for _, n := range s.order {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, n.last.Run), n.last.Seq)
+		dst = appendMark(dst, n.mark)
+	}
+	return s.appendEnds(dst)
+}
+
 // rotate syncs the segment that is written, whose marks may not be on disk yet, and begins the next.
 func (s *Spool) rotate() error {
 	last := s.segments[len(s.segments)-1]
@@ -217,9 +226,9 @@ func (s *Spool) rotate() error {
 	return s.begin(newSegment(last.number + 1))
 }
 
-// room finds or makes place for n bytes: see the package comment, Thinning.
+// room finds or makes place for n bytes and the state of one more segment: see the package comment, Thinning.
 func (s *Spool) room(n int64) (*segment, error) {
-	for s.bytes()+n > s.opts.MaxBytes {
+	for s.bytes()+n+s.stateBytes() > s.opts.MaxBytes {
 		before := len(s.segments)
 		if err := s.release(0, true); err != nil {
 			return nil, err
@@ -241,6 +250,16 @@ func (s *Spool) room(n int64) (*segment, error) {
 		}
 	}
 	return s.segments[len(s.segments)-1], nil
+}
+
+// stateBytes bounds the record that begins a segment.
+func (s *Spool) stateBytes() int64 {
+	const numbers = 7 * binary.MaxVarintLen64
+	sum := int64(headerBytes + 1 + binary.MaxVarintLen64)
+	for _, n := range s.order {
+		sum += int64(2*len(n.name) + len(n.end.Boot) + numbers)
+	}
+	return sum
 }
 
 // holds tells whether any batch lies in the segment.
@@ -358,13 +377,32 @@ func gap(body []byte, lost *Stats) ([]byte, error) {
 		return nil, err
 	}
 	lost.Thinned++
-	lost.Lost += b.Spoken.Count() - 1
+	lost.Lost += b.Spoken.Count()
 	g := Gap(b)
 	return appendRecord(nil, kindBatch, func(dst []byte) []byte { return appendBatch(dst, &g) }), nil
 }
 
-// Gap is what is left of a batch when the spool had no room for it.
+// Gap is what is left of a batch when the spool had no room for it: its name, its topology, its gaps, and one more for what it
+// spoke for and nobody knows now.
 func Gap(b usage.Batch) usage.Batch {
+	unknown := b.Spoken
+	for _, g := range b.Gaps {
+		if g.Device == "" {
+			unknown.Each(func(i int) {
+				if at := b.Minute.Start() + span.Second(i); g.From <= at && at < g.To {
+					unknown &^= span.Bit(i)
+				}
+			})
+		}
+	}
+	gaps := slices.Clone(b.Gaps)
+	var thinned []usage.Gap
+	unknown.Each(func(i int) {
+		at := b.Minute.Start() + span.Second(i)
+		thinned = usage.AppendGap(thinned, usage.Gap{From: at, To: at + 1, Reason: usage.GapThinned})
+	})
+	b.Gaps = append(gaps, thinned...)
+	usage.SortGaps(b.Gaps)
 	b.Blocks, b.Spoken = nil, span.Bit(b.Spoken.First())
 	return b
 }

@@ -66,6 +66,7 @@ type entry struct {
 type node struct {
 	name string
 	last Name // newest batch accepted
+	end  End
 	mark Mark // newest acknowledged
 }
 
@@ -146,7 +147,11 @@ func (s *Spool) Append(batches ...usage.Batch) error {
 		if !ok {
 			last = s.Last(b.Node)
 		}
-		if err := b.Validate(); err != nil {
+		err := b.Validate()
+		if b.Signature != nil {
+			err = errSigned
+		}
+		if err != nil {
 			return fmt.Errorf("append batch %s of node %s: %w", name, b.Node, err)
 		}
 		if name.Compare(last) <= 0 {
@@ -169,7 +174,7 @@ func (s *Spool) Append(batches ...usage.Batch) error {
 		e := &group[i]
 		e.seg, e.node = seg, s.node(batches[i].Node)
 		e.at += seg.size - int64(len(data))
-		e.node.last = e.name
+		e.node.last, e.node.end = e.name, endOf(&batches[i])
 	}
 	s.entries = append(s.entries, group...)
 	s.unsent += len(group)

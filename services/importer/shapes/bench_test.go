@@ -88,7 +88,7 @@ func BenchmarkBlock(b *testing.B) {
 				reading := make([]collector.Reading, 1)
 				for at := window.From; at < window.To; at++ {
 					d.At(at, &reading[0])
-					batches = r.Record(at, reading, false, batches[:0])
+					batches = r.Record(at, reading, 0, batches[:0])
 					for i := range batches {
 						bytes += len(batches[i].Blocks[0])
 					}

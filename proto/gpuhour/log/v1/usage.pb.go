@@ -386,7 +386,7 @@ type UsageGap struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Device          string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
 	FromUnixSeconds int64                  `protobuf:"varint,2,opt,name=from_unix_seconds,json=fromUnixSeconds,proto3" json:"from_unix_seconds,omitempty"`
-	// First second after it; 0 while the end is not known.
+	// First second after it.
 	ToUnixSeconds int64     `protobuf:"varint,3,opt,name=to_unix_seconds,json=toUnixSeconds,proto3" json:"to_unix_seconds,omitempty"`
 	Reason        GapReason `protobuf:"varint,4,opt,name=reason,proto3,enum=gpuhour.log.v1.GapReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields

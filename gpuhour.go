@@ -129,6 +129,23 @@ func Attach(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// DialLog reaches only the log, for a collector: by nats.url, or the one of the process that runs the data directory. It makes no
+// stream and opens no table.
+func DialLog(ctx context.Context, cfg Config) (*natsbus.Bus, error) {
+	address := cfg.NATS.URL
+	if address == "" {
+		running, err := readRunFile(cfg)
+		if err != nil {
+			return nil, err
+		}
+		if running == nil {
+			return nil, fmt.Errorf("no gpuhour runs on the data directory %q; start `gpuhour serve` there, or name the log with --nats-url", cfg.Data)
+		}
+		address = running.NATS
+	}
+	return natsbus.Connect(ctx, address, natsbus.ConnectOptions{ExistingStreams: true})
+}
+
 func newEngine(cfg Config, o Options) *Engine {
 	log := o.Logger
 	if log == nil {

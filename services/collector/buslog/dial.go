@@ -1,0 +1,79 @@
+package buslog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gpuhour/gpuhour/services/collector"
+)
+
+// Connection is a Bus that can be given back.
+type Connection interface {
+	Bus
+	Close() error
+}
+
+// Dialled is a log that is reached when it is needed: a collector samples although no log answers yet. A connection with which
+// something went wrong is given back, and the next call makes another, to where the log is then.
+type Dialled struct {
+	dial func(context.Context) (Connection, error)
+
+	mu   sync.Mutex
+	conn Connection // nil between connections
+}
+
+// Dial is a log behind dial, which is called for each connection.
+func Dial(dial func(context.Context) (Connection, error)) *Dialled { return &Dialled{dial: dial} }
+
+// Publish implements collector.Log.
+func (d *Dialled) Publish(ctx context.Context, out []collector.Outgoing) (last uint64, err error) {
+	err = d.with(ctx, func(l log) error {
+		last, err = l.Publish(ctx, out)
+		return err
+	})
+	return last, err
+}
+
+// Last implements collector.Log.
+func (d *Dialled) Last(ctx context.Context, node string) (held collector.Held, err error) {
+	err = d.with(ctx, func(l log) error {
+		held, err = l.Last(ctx, node)
+		return err
+	})
+	return held, err
+}
+
+func (d *Dialled) with(ctx context.Context, f func(log) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn == nil {
+		conn, err := d.dial(ctx)
+		if err != nil {
+			return fmt.Errorf("reach the log: %w", err)
+		}
+		d.conn = conn
+	}
+	err := f(log{d.conn})
+	if err != nil && !errors.Is(err, collector.ErrConflict) {
+		err = errors.Join(err, d.close())
+	}
+	return err
+}
+
+func (d *Dialled) close() error {
+	conn := d.conn
+	d.conn = nil
+	if conn == nil {
+		return nil
+	}
+	return conn.Close()
+}
+
+// Close gives the connection back.
+func (d *Dialled) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.close()
+}

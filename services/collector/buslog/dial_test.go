@@ -1,0 +1,73 @@
+package buslog_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/bus/membus"
+	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/buslog"
+)
+
+// flaky is a connection to a bus; it fails while broken is set.
+type flaky struct {
+	buslog.Bus
+	broken *bool
+	closed *int
+}
+
+func (f flaky) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, error) {
+	if *f.broken {
+		return 0, errors.New("the connection broke")
+	}
+	return f.Bus.PublishBatch(ctx, ps)
+}
+
+func (f flaky) Close() error {
+	*f.closed++
+	return nil
+}
+
+func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
+	memory := membus.New(func() time.Time { return time.Unix(1, 0) })
+	dialled, closed, broken, away := 0, 0, false, true
+	log := buslog.Dial(func(context.Context) (buslog.Connection, error) {
+		if away {
+			return nil, errors.New("nobody listens")
+		}
+		dialled++
+		return flaky{memory, &broken, &closed}, nil
+	})
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	r.Record(1_767_225_600, nil, usage.GapError, nil)
+	none := uint64(0)
+	out := []collector.Outgoing{{Batch: r.Stop(nil)[0], ExpectLast: &none}}
+	publish := func(want string) {
+		t.Helper()
+		_, err := log.Publish(t.Context(), out)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Fatalf("error %v, want %q", err, want)
+		}
+	}
+	publish("reach the log: nobody listens")
+	away, broken = false, true
+	publish("the connection broke")
+	broken = false
+	publish("")
+	publish(collector.ErrConflict.Error()) // says nothing of the connection
+	held, err := log.Last(t.Context(), "n")
+	if err != nil || held.Position != 1 {
+		t.Fatalf("the log holds %v, %v", held, err)
+	}
+	if dialled != 2 || closed != 1 {
+		t.Errorf("dialled %d times, closed %d", dialled, closed)
+	}
+	if err := errors.Join(log.Close(), log.Close()); err != nil || closed != 2 {
+		t.Errorf("closed %d connections: %v", closed, err)
+	}
+}

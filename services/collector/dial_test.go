@@ -1,31 +1,27 @@
-package buslog_test
+package collector_test
 
 import (
 	"context"
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuhour/gpuhour/core/usage"
-	"github.com/gpuhour/gpuhour/platform/bus"
-	"github.com/gpuhour/gpuhour/platform/bus/membus"
 	"github.com/gpuhour/gpuhour/services/collector"
-	"github.com/gpuhour/gpuhour/services/collector/buslog"
 )
 
-// flaky is a connection to a bus; it fails while broken is set.
+// flaky is a connection to a log; it fails while broken is set.
 type flaky struct {
-	buslog.Bus
+	collector.Log
 	broken *bool
 	closed *int
 }
 
-func (f flaky) PublishBatch(ctx context.Context, ps []bus.Publication) (uint64, error) {
+func (f flaky) Publish(ctx context.Context, out []collector.Outgoing) (uint64, error) {
 	if *f.broken {
 		return 0, errors.New("the connection broke")
 	}
-	return f.Bus.PublishBatch(ctx, ps)
+	return f.Log.Publish(ctx, out)
 }
 
 func (f flaky) Close() error {
@@ -34,9 +30,9 @@ func (f flaky) Close() error {
 }
 
 func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
-	memory := membus.New(func() time.Time { return time.Unix(1, 0) })
+	memory := &stream{}
 	dialled, closed, broken, away := 0, 0, false, true
-	log := buslog.Dial(func(context.Context) (buslog.Connection, error) {
+	log := collector.Dial(func(context.Context) (collector.Connection, error) {
 		if away {
 			return nil, errors.New("nobody listens")
 		}
@@ -44,7 +40,7 @@ func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
 		return flaky{memory, &broken, &closed}, nil
 	})
 	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
-	r.Record(1_767_225_600, nil, usage.GapError, nil)
+	r.Record(start, nil, usage.GapError, nil)
 	none := uint64(0)
 	out := []collector.Outgoing{{Batch: r.Stop(nil)[0], ExpectLast: &none}}
 	publish := func(want string) {

@@ -1,17 +1,15 @@
-package buslog
+package collector
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/gpuhour/gpuhour/services/collector"
 )
 
-// Connection is a Bus that can be given back.
+// Connection is a log that can be given back.
 type Connection interface {
-	Bus
+	Log
 	Close() error
 }
 
@@ -27,25 +25,25 @@ type Dialled struct {
 // Dial is a log behind dial, which is called for each connection.
 func Dial(dial func(context.Context) (Connection, error)) *Dialled { return &Dialled{dial: dial} }
 
-// Publish implements collector.Log.
-func (d *Dialled) Publish(ctx context.Context, out []collector.Outgoing) (last uint64, err error) {
-	err = d.with(ctx, func(l log) error {
+// Publish implements Log.
+func (d *Dialled) Publish(ctx context.Context, out []Outgoing) (last uint64, err error) {
+	err = d.with(ctx, func(l Log) error {
 		last, err = l.Publish(ctx, out)
 		return err
 	})
 	return last, err
 }
 
-// Last implements collector.Log.
-func (d *Dialled) Last(ctx context.Context, node string) (held collector.Held, err error) {
-	err = d.with(ctx, func(l log) error {
+// Last implements Log.
+func (d *Dialled) Last(ctx context.Context, node string) (held Held, err error) {
+	err = d.with(ctx, func(l Log) error {
 		held, err = l.Last(ctx, node)
 		return err
 	})
 	return held, err
 }
 
-func (d *Dialled) with(ctx context.Context, f func(log) error) error {
+func (d *Dialled) with(ctx context.Context, f func(Log) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.conn == nil {
@@ -55,8 +53,8 @@ func (d *Dialled) with(ctx context.Context, f func(log) error) error {
 		}
 		d.conn = conn
 	}
-	err := f(log{d.conn})
-	if err != nil && !errors.Is(err, collector.ErrConflict) {
+	err := f(d.conn)
+	if err != nil && !errors.Is(err, ErrConflict) {
 		err = errors.Join(err, d.close())
 	}
 	return err

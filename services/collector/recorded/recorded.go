@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
@@ -20,6 +21,8 @@ type Source struct {
 	Window        span.Span // what was recorded; outside it no collector ran
 	Slept, Failed func(at span.Second) bool
 	Devices       []Series
+	// Topology is what the recording collector knew of the devices in a second; nil when nobody wrote it down.
+	Topology func(at span.Second) (usage.Topology, bool)
 }
 
 // Sample implements collector.Source.

@@ -36,6 +36,7 @@ const (
 	FaultECC
 	FaultLost
 	FaultRecovery
+	FaultVendor
 	faultEnd
 )
 

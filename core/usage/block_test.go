@@ -96,7 +96,7 @@ func TestBlockRefused(t *testing.T) {
 		{"run too long", "0101610300000000000000" + "000000" + "01" + "0002" + "000000" + "00", "past the series"},
 		{"fault of second 60", "010161" + empty + "01" + "3c0101", "fault kind 1 in second 60"},
 		{"fault kind 0", "010161" + empty + "01" + "000001", "fault kind 0"},
-		{"fault kind 5", "010161" + empty + "01" + "000501", "fault kind 5"},
+		{"fault kind 6", "010161" + empty + "01" + "000601", "fault kind 6"},
 		{"faults that are not there", "010161" + empty + "ffffffffffffffffff01" + "000101", "ends early"},
 		{"bytes after it", "010161" + empty + "00" + "00", "1 bytes follow"},
 	}

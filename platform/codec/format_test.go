@@ -144,6 +144,7 @@ func TestFormatLists(t *testing.T) {
 	}), columns(table(t, doc, "**Reasons**"), 2))
 	same(t, "fault kinds", numbers(map[int]string{
 		int(usage.FaultXID): "xid", int(usage.FaultECC): "ecc", int(usage.FaultLost): "lost", int(usage.FaultRecovery): "recovery",
+		int(usage.FaultVendor): "vendor",
 	}), columns(table(t, doc, "**Fault kinds:**"), 2))
 	same(t, "quarantine", [][]string{
 		{string(usage.Undecodable)}, {string(usage.WrongPartition)}, {string(usage.SequenceConflict)}, {string(usage.AheadOfTick)}, {string(usage.BadSignature)},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
@@ -20,12 +21,22 @@ type Source struct {
 	Window        span.Span // what was recorded; outside it no collector ran
 	Slept, Failed func(at span.Second) bool
 	Devices       []Series
+	// Found is what the recording collector knew of the devices in a second; nil when nobody wrote it down.
+	Found func(at span.Second) *usage.Topology
+
+	found *usage.Topology // in the second that was sampled last
 }
+
+// Topology implements collector.Described.
+func (s *Source) Topology() *usage.Topology { return s.found }
 
 // Sample implements collector.Source.
 func (s *Source) Sample(at span.Second, into []collector.Reading) ([]collector.Reading, error) {
 	if !s.Window.Contains(at) || s.Slept != nil && s.Slept(at) {
 		return into, collector.ErrSlept
+	}
+	if s.Found != nil {
+		s.found = s.Found(at)
 	}
 	if s.Failed != nil && s.Failed(at) {
 		return into, fmt.Errorf("second %s was recorded as a failure", at)

@@ -33,7 +33,7 @@ func (d *device) count(series string, s *Sample, c counter) {
 type memory struct {
 	known  bool // a page before this one had the device
 	counts map[count]float64
-	codes  []uint64 // that are listed now
+	codes  []uint64                 // that are listed now
 	told   [usage.FaultVendor]uint8 // the best source of each kind so far
 }
 
@@ -65,7 +65,7 @@ func (m *memory) faults(d *device, counters map[string]counter) []usage.Fault {
 	}
 	for _, code := range codes {
 		if m.known && !slices.Contains(m.codes, code) {
-			found = append(found, usage.Fault{Kind: usage.FaultXID, Code: code})
+			found = append(found, usage.Fault{Kind: usage.FaultVendor, Code: code})
 		}
 	}
 	if m.counts == nil {

@@ -14,7 +14,7 @@ import (
 func xid(code uint64) usage.Fault { return usage.Fault{Kind: usage.FaultXID, Code: code} }
 
 func vendor(code uint64) usage.Fault { return usage.Fault{Kind: usage.FaultVendor, Code: code} }
-func ecc(n uint64) usage.Fault    { return usage.Fault{Kind: usage.FaultECC, Code: n} }
+func ecc(n uint64) usage.Fault       { return usage.Fault{Kind: usage.FaultECC, Code: n} }
 
 // TestFaults plays pages of one device and names the faults of each.
 func TestFaults(t *testing.T) {

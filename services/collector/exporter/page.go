@@ -78,7 +78,7 @@ type device struct {
 	cells  [fields]cell
 	counts map[count]float64
 	told   [usage.FaultVendor]uint8 // of a fault kind: 1 + the best rank of its sources in this page
-	at     int64    // the newest time of its lines, milliseconds
+	at     int64                    // the newest time of its lines, milliseconds
 }
 
 // page is a parsed page, put together by device.

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/bus/membus"
 	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
+	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/platform/journal"
 	"github.com/gpuhour/gpuhour/platform/obs"
@@ -167,10 +168,13 @@ func (e *Engine) openBus(ctx context.Context, o Options) error {
 	streams := natsbus.StreamOptions{Replicas: e.cfg.NATS.Replicas}
 	if e.cfg.NATS.URL != "" {
 		return e.reach(ctx, o, "NATS", func() error {
-			b, err := natsbus.Connect(ctx, e.cfg.NATS.URL, natsbus.ConnectOptions{Streams: streams})
+			b, err := natsbus.Connect(ctx, e.cfg.NATS.URL, natsbus.ConnectOptions{Streams: streams, Access: access(e.cfg)})
 			e.bus = b
 			return err
 		})
+	}
+	if access(e.cfg) != (natsbus.Access{}) {
+		return errors.New("nats.creds, nats.nkey and nats.tls-...: they are for a server at an address; give nats.url too")
 	}
 	host, port, err := splitListen(e.cfg.NATS.Listen)
 	if err != nil {
@@ -182,6 +186,17 @@ func (e *Engine) openBus(ctx context.Context, o Options) error {
 	}
 	e.bus, e.natsURL, e.stores = b, b.URL(), b.Stores()
 	return nil
+}
+
+func access(cfg Config) natsbus.Access {
+	n := cfg.NATS
+	return natsbus.Access{Creds: n.Creds, NKey: n.NKey, CA: n.TLSCA, Cert: n.TLSCert, Key: n.TLSKey}
+}
+
+// ConnectNode opens the log at nats.url for one node's collector, whose permissions end at its own subject: no stream is made or checked,
+// and nothing else can be read. It needs no tables.
+func ConnectNode(ctx context.Context, cfg Config, node string) (bus.Bus, error) {
+	return natsbus.Connect(ctx, cfg.NATS.URL, natsbus.ConnectOptions{Publisher: codec.Token(node), Access: access(cfg)})
 }
 
 // database asks the log for its incarnation and names that one's tables.

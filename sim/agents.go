@@ -129,6 +129,7 @@ func (a *agent) start(r *road, next int64) error {
 	a.spool = sp
 	a.engine = collector.New(collector.Config{
 		Boot: "sim", FirstRun: uint64(r.now + 1 + int64(a.clone)), Clock: usage.ClockEvidence{State: usage.ClockScripted},
+		Signer: signerOf(a.name),
 	}, []collector.Node{{Name: a.name, Source: a.node}}, sp, buslog.New(r.log))
 	return nil
 }

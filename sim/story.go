@@ -160,6 +160,7 @@ func write(seed uint64, plain bool) *story {
 		a.writeFees(seed)
 		a.writeMarket(seed)
 		a.writeDeclarations(seed)
+		a.writeKeys(seed)
 	}
 	slices.SortStableFunc(a.events, func(x, y event) int { return cmp.Compare(x.known, y.known) })
 	return a.story

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,14 +13,17 @@ import (
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/buslog"
+	"github.com/gpuhour/gpuhour/services/collector/nodekey"
 	"github.com/gpuhour/gpuhour/services/collector/recorded"
 	"github.com/gpuhour/gpuhour/services/collector/spool"
 )
 
 func collectorCommand() *cobra.Command {
-	var node, trace, spoolDir string
+	var node, trace, spoolDir, keyFile string
 	var loop bool
 	c := &cobra.Command{
 		Use:   "collector",
@@ -35,9 +37,29 @@ This version reads recordings only: it has no source for real GPUs yet, and says
 			if trace == "" {
 				return errors.New("--trace: name a recording; this version has no source for real GPUs")
 			}
-			return attach(c, func(e *gpuhour.Engine) error {
-				return collect(c, e, node, trace, spoolDir, loop)
-			})
+			if node == "" {
+				return errors.New("--node: this machine has no name; give one")
+			}
+			cfg, err := config.Load(c.Flags())
+			if err != nil {
+				return err
+			}
+			key, err := nodeKey(cfg, keyFile)
+			if err != nil {
+				return err
+			}
+			if spoolDir == "" {
+				spoolDir = cfg.Path("spool", node)
+			}
+			play := recording{node: node, trace: trace, spool: spoolDir, loop: loop, key: key}
+			if cfg.NATS.URL == "" {
+				return attach(c, func(e *gpuhour.Engine) error { return play.collect(c, e.Bus()) })
+			}
+			b, err := gpuhour.ConnectNode(c.Context(), cfg, node)
+			if err != nil {
+				return err
+			}
+			return errors.Join(play.collect(c, b), b.Close())
 		},
 	}
 	settings(c)
@@ -45,14 +67,20 @@ This version reads recordings only: it has no source for real GPUs yet, and says
 	c.Flags().StringVar(&node, "node", host, "name of this node")
 	c.Flags().StringVar(&trace, "trace", "", "recording to play (CSV)")
 	c.Flags().StringVar(&spoolDir, "spool", "", "spool directory; spool/NODE below the data directory when not given")
+	c.Flags().StringVar(&keyFile, "key", "", "the node's private key, with which batches are signed; "+nodekey.FileName+" in the data directory where that is there")
 	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
 	return c
 }
 
-func collect(c *cobra.Command, e *gpuhour.Engine, node, trace, spoolDir string, loop bool) (err error) {
-	if node == "" {
-		return errors.New("--node: this machine has no name; give one")
-	}
+// recording is what the collector plays.
+type recording struct {
+	node, trace, spool string
+	loop               bool
+	key                *nodekey.Key // nil: batches are not signed
+}
+
+func (p recording) collect(c *cobra.Command, b bus.Bus) (err error) {
+	node, trace, spoolDir := p.node, p.trace, p.spool
 	f, err := os.Open(trace)
 	if err != nil {
 		return fmt.Errorf("read the recording: %w", err)
@@ -61,9 +89,6 @@ func collect(c *cobra.Command, e *gpuhour.Engine, node, trace, spoolDir string, 
 	rec, err := recorded.ReadCSV(trace, f)
 	if err != nil {
 		return err
-	}
-	if spoolDir == "" {
-		spoolDir = filepath.Join(e.DataDir(), "spool", node)
 	}
 	files, err := spool.Dir(spoolDir)
 	if err != nil {
@@ -78,10 +103,13 @@ func collect(c *cobra.Command, e *gpuhour.Engine, node, trace, spoolDir string, 
 		slog.Warn("spool", "note", n)
 	}
 	start := span.Second(time.Now().Unix())
-	source := rec.From(start, loop)
-	engine := collector.New(collector.Config{
-		Boot: "recording", FirstRun: uint64(start), Clock: usage.ClockEvidence{State: usage.ClockUnknown},
-	}, []collector.Node{{Name: node, Source: source}}, sp, buslog.New(e.Bus()))
+	source := rec.From(start, p.loop)
+	cfg := collector.Config{Boot: "recording", FirstRun: uint64(start), Clock: usage.ClockEvidence{State: usage.ClockUnknown}}
+	if p.key != nil {
+		cfg.Signer = p.key
+		fmt.Fprintf(c.ErrOrStderr(), "signing with key %s\n", p.key.Public().Fingerprint())
+	}
+	engine := collector.New(cfg, []collector.Node{{Name: node, Source: source}}, sp, buslog.New(b))
 	ctx := c.Context()
 	fmt.Fprintf(c.ErrOrStderr(), "sampling node %s from %s, once a second; interrupt it to stop\n", node, trace)
 	sampling := sampleEverySecond(ctx, engine, source.Window)

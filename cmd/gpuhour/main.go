@@ -94,12 +94,12 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "try"
 		c.AddCommand(sub)
 	}
-	run := append(serviceCommands(), collectorCommand(), healthCommand(), resumeCommand(), recoverCommand())
+	run := append(serviceCommands(), collectorCommand(), nodeCommand(), healthCommand(), resumeCommand(), recoverCommand())
 	for _, sub := range run {
 		sub.GroupID = "run"
 		c.AddCommand(sub)
 	}
-	for _, sub := range []*cobra.Command{contractCommand(), publishCommand(), invoiceCommand(), explainCommand(), quoteCommand(), refusalsCommand(), auditCommand(), doctorCommand(), versionCommand()} {
+	for _, sub := range []*cobra.Command{contractCommand(), publishCommand(), invoiceCommand(), explainCommand(), quoteCommand(), refusalsCommand(), auditCommand(), verifyBlockCommand(), doctorCommand(), versionCommand()} {
 		sub.GroupID = "use"
 		c.AddCommand(sub)
 	}

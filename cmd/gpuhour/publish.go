@@ -23,7 +23,7 @@ const maxLine = 2 * fact.MaxDocument
 func publishCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish [FILE...]",
-		Short: "State facts: contracts (.yaml), and leases as JSON lines, from files or standard input",
+		Short: "State facts: contracts (.yaml) and leases as JSON lines, from files or standard input",
 		Long: `A .yaml file is a contract, stated as signed; what changes later is an amendment, a fact.
 In any other file each line is a fact:
 {"type":"lease.started.v1","key":"...","data":{...}}; docs/facts.md shows every type. Everything is
@@ -97,7 +97,8 @@ func statable(f fact.Fact) error {
 			return fmt.Errorf("fact %s: quantity %w", f.Key, err)
 		}
 		return nil
-	case *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated, *fact.DeviceDeclared:
+	case *fact.PackagePurchased, *fact.PackageEnded, *fact.ContractTerminated, *fact.DeviceDeclared,
+		*fact.NodeEnrolled, *fact.NodeRevoked:
 		return nil
 	case *fact.SpotPriceChanged:
 		if _, _, err := contract.SpotPrice(b); err != nil {

@@ -83,6 +83,7 @@ func TestFactsPage(t *testing.T) {
 	for _, want := range []fact.Type{
 		fact.TypeContractSigned, fact.TypeContractAmended, fact.TypeLeaseStarted, fact.TypeLeaseResized, fact.TypeLeaseStateChanged, fact.TypeLeaseStopped,
 		fact.TypeRefusalWaived, fact.TypeRefusalCarried, fact.TypeSpotPriceChanged, fact.TypeDeviceDeclared,
+		fact.TypeNodeEnrolled, fact.TypeNodeRevoked,
 	} {
 		if !shown[want] {
 			t.Errorf("no line shows %s", want)

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/trust"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
@@ -51,6 +52,7 @@ type Fold struct {
 	rule    Rule
 	book    *occupancy.Book
 	keys    map[string]bool
+	trust   *trust.Keys
 	minutes map[span.Minute]map[string]*minute // by minute, then device
 	through span.Minute                        // minutes before this one are decided; 0 before the first block
 	leases  map[string]bool                    // that may reach into the window
@@ -60,7 +62,7 @@ type Fold struct {
 // NewFold is the alerter before the first block.
 func NewFold(rule Rule) *Fold {
 	return &Fold{
-		rule: rule, book: occupancy.NewBook(nil), keys: map[string]bool{}, minutes: map[span.Minute]map[string]*minute{},
+		rule: rule, book: occupancy.NewBook(nil), keys: map[string]bool{}, trust: trust.New(), minutes: map[span.Minute]map[string]*minute{},
 		leases: map[string]bool{}, firing: map[target]bool{},
 	}
 }
@@ -71,16 +73,18 @@ func (f *Fold) Apply(b meter.Block) []fact.Body {
 	if f.through == 0 {
 		f.through = through
 	}
-	for i := range b.Usage {
-		f.measure(&b.Usage[i].Batch, b.At)
-	}
-	for _, x := range b.Facts {
+	for _, x := range b.Facts { // first: a key that the block's facts enrol counts for it
 		f.take(x)
+	}
+	for i := range b.Usage {
+		if m := &b.Usage[i].Batch; f.reaches(m) && f.trust.Judge(m, b.FactsSeq, b.At) == nil {
+			f.measure(m)
+		}
 	}
 	return f.advance(through)
 }
 
-// Restore rebuilds the state at a tick: the facts up to its F, and the usage of the last window. Transitions it decided
+// Restore rebuilds the state at a tick: the facts up to its F, and the measured usage of the last window. Transitions it decided
 // up to then may lie anywhere after F.
 func (f *Fold) Restore(at span.Second, factsSeq uint64, facts []fact.Fact, messages []meter.UsageMessage) {
 	f.through = ended(at)
@@ -91,7 +95,9 @@ func (f *Fold) Restore(at span.Second, factsSeq uint64, facts []fact.Fact, messa
 		f.recall(x, f.through.Start())
 	}
 	for i := range messages {
-		f.measure(&messages[i].Batch, at)
+		if m := &messages[i].Batch; f.reaches(m) {
+			f.measure(m)
+		}
 	}
 }
 
@@ -103,11 +109,13 @@ func (f *Fold) WindowStart(at span.Second) span.Second {
 	return at - meter.MinuteDelaySeconds - span.Second((f.rule.WindowMinutes+2)*span.SecondsPerMinute)
 }
 
-// measure takes a batch that reaches into the window of a minute to be decided, and is not ahead of the tick.
-func (f *Fold) measure(b *usage.Batch, at span.Second) {
-	if b.Minute <= f.through-span.Minute(f.rule.WindowMinutes) || b.Ahead(at) {
-		return
-	}
+// reaches tells whether a batch reaches into the window of a minute to be decided.
+func (f *Fold) reaches(b *usage.Batch) bool {
+	return b.Minute > f.through-span.Minute(f.rule.WindowMinutes)
+}
+
+// measure takes a batch that is measured.
+func (f *Fold) measure(b *usage.Batch) {
 	devices := f.minutes[b.Minute]
 	if devices == nil {
 		devices = map[string]*minute{}
@@ -138,6 +146,8 @@ func (f *Fold) take(x fact.Fact) {
 	}
 	f.keys[x.Key] = true
 	switch x.Body.(type) {
+	case *fact.NodeEnrolled, *fact.NodeRevoked:
+		f.trust.Take(x)
 	case *fact.LeaseStarted, *fact.LeaseResized, *fact.LeaseStateChanged, *fact.LeaseStopped:
 		f.book.Apply(x)
 		if l := f.book.Lease(x.Body.Entity()); l.Started != nil {

@@ -38,7 +38,7 @@ func newWorld(bodies ...fact.Body) *world {
 
 // block is a tick half a minute after the last minute it decides.
 func (w *world) block(at span.Second, list []usage.Batch, bodies ...fact.Body) {
-	b := meter.Block{Seq: w.seq + 1_000, At: at + meter.MinuteDelaySeconds}
+	b := meter.Block{Seq: w.seq + 1_000, FactsSeq: uint64(len(w.facts) + len(bodies)), At: at + meter.MinuteDelaySeconds}
 	for _, x := range list {
 		w.seq++
 		b.Usage = append(b.Usage, meter.UsageMessage{Seq: w.seq, Batch: x})

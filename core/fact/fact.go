@@ -22,6 +22,8 @@ const (
 	TypeLeaseStateChanged  Type = "lease.state_changed.v1"
 	TypeLeaseStopped       Type = "lease.stopped.v1"
 	TypeDeviceDeclared     Type = "device.declared.v1"
+	TypeNodeEnrolled       Type = "node.enrolled.v1"
+	TypeNodeRevoked        Type = "node.revoked.v1"
 	TypeRefusalWaived      Type = "refusal.waived.v1"
 	TypeRefusalCarried     Type = "refusal.carried.v1"
 	TypePriceBookPublished Type = "price_book.published.v1"
@@ -84,6 +86,10 @@ func New(t Type) (Body, bool) {
 		return new(LeaseStopped), true
 	case TypeDeviceDeclared:
 		return new(DeviceDeclared), true
+	case TypeNodeEnrolled:
+		return new(NodeEnrolled), true
+	case TypeNodeRevoked:
+		return new(NodeRevoked), true
 	default:
 		if b, ok := newPriced(t); ok {
 			return b, true

@@ -35,8 +35,8 @@ func TestClosedList(t *testing.T) {
 	if b, ok := New("lease.started.v2"); ok {
 		t.Errorf("New of an unknown type gave %T", b)
 	}
-	if len(seen) != 26 {
-		t.Errorf("%d types have a sample, want 26", len(seen))
+	if len(seen) != 28 {
+		t.Errorf("%d types have a sample, want 28", len(seen))
 	}
 }
 

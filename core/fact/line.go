@@ -126,7 +126,8 @@ func plain(err error) error {
 // fieldNames are the names that a line of a stated fact may hold, whatever its type.
 func fieldNames() []string {
 	return strings.Fields(`type key data at by note from to lease customer contract sku pricing_mode region service_tier dedicated labels devices node device
-		count share_milli state saleable_milli document effective book index currency price meter resource quantity package purchase period_start`)
+		count share_milli state saleable_milli document effective book index currency price meter resource quantity package purchase period_start
+		public_key`)
 }
 
 // written is how a person writes a kind of Go value.

@@ -21,6 +21,8 @@ func samples() []Body {
 		&LeaseStateChanged{Lease: "l1", At: at, State: Suspended},
 		&LeaseStopped{Lease: "l1", At: at, By: ByFault},
 		&DeviceDeclared{Device: "GPU-0", At: at, SaleableMilli: 2000},
+		&NodeEnrolled{Node: "node7", PublicKey: PublicKey{1, 31: 2}, By: "ops-2", Note: "rack 4"},
+		&NodeRevoked{Node: "node7", PublicKey: PublicKey{1, 31: 2}, By: "ops-2"},
 		&RefusalWaived{Lease: "l1", From: at, To: at + 60, By: "ops-2", Note: "goodwill"},
 		&RefusalCarried{Contract: "c1", PeriodStart: at, By: "ops-2"},
 		&PriceBookPublished{Book: "list-cn", Effective: at, Document: "currency: CNY\n"},

@@ -39,7 +39,6 @@ func (s *State) Begin(b Block) Needs {
 	}
 	w := &work{block: b.Seq, facts: b.FactsSeq, late: usage.NewAssembly()}
 	s.work = w
-	s.takeUsage(b, w)
 	for _, f := range b.Facts {
 		known, repeated := s.keys[f.Key]
 		switch {
@@ -53,6 +52,7 @@ func (s *State) Begin(b Block) Needs {
 			s.takeFact(f, w)
 		}
 	}
+	s.takeUsage(b, w) // a key that the block's facts enrol counts for it
 	first, minutes := s.hoursThrough, s.minutesThrough
 	s.advance(b.At)
 	w.closing = minutes < s.minutesThrough
@@ -63,22 +63,26 @@ func (s *State) Begin(b Block) Needs {
 	return s.needs(w)
 }
 
+// takeUsage takes the batches that are measured. What is quarantined is listed in front of what the block's facts raised: the
+// digests of logs stand on that order.
 func (s *State) takeUsage(b Block, w *work) {
+	raised := w.refusals
+	w.refusals = nil
 	for _, q := range b.Quarantined {
 		w.quarantine(q)
 	}
 	for _, m := range b.Usage {
+		q := s.trust.Judge(&m.Batch, b.FactsSeq, b.At)
 		switch {
-		case m.Batch.Ahead(b.At):
-			w.quarantine(Quarantined{m.Seq, usage.Quarantine{
-				Reason: usage.AheadOfTick, Node: m.Batch.Node, Detail: fmt.Sprintf("it speaks of %v, the tick says %v", m.Batch.Last(), b.At),
-			}})
+		case q != nil:
+			w.quarantine(Quarantined{m.Seq, *q})
 		case m.Batch.Minute < s.minutesThrough:
 			s.keep(w.late, m)
 		default:
 			s.keep(s.open, m)
 		}
 	}
+	w.refusals = append(w.refusals, raised...)
 }
 
 func (w *work) quarantine(q Quarantined) {

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/must"
 	"github.com/gpuhour/gpuhour/core/occupancy"
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/trust"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
@@ -30,6 +31,7 @@ type State struct {
 	cutAt          span.Second              // time of the last cut: hours that began before it are classified, so something may stand
 	stated         map[periodKey]fact.Total // what cuts stated last of each period
 	keys           map[string]fact.Hash
+	trust          *trust.Keys
 	problems       map[string][]Refusal // standing refusals by lease or contract
 	open           *usage.Assembly
 	sampled        map[Unit]span.Minute // last minute seen per device and per node (Device "")
@@ -46,6 +48,7 @@ func NewState() *State {
 	return &State{
 		stated:   map[periodKey]fact.Total{},
 		keys:     map[string]fact.Hash{},
+		trust:    trust.New(),
 		problems: map[string][]Refusal{},
 		open:     usage.NewAssembly(),
 		sampled:  map[Unit]span.Minute{}, sampledFrom: map[Unit]span.Minute{}, nodes: map[string]string{},
@@ -70,7 +73,7 @@ func (s *State) At() span.Second { return s.at }
 func (s *State) UsageFloor(block uint64) uint64 { return s.open.Floor(block) }
 
 // Restore rebuilds the state at a progress row: the facts up to its F, the answers to their cuts wherever they stand, the
-// usage after its floor up to its block, and the last minute stored per device and node. Nothing is emitted: the rows are
+// measured usage after its floor up to its block, and the last minute stored per device and node. Nothing is emitted: the rows are
 // in the tables.
 func (s *State) Restore(at span.Second, facts []fact.Fact, messages []UsageMessage, sampled map[Unit]span.Minute) {
 	open := map[string]bool{}
@@ -169,6 +172,8 @@ func (s *State) takeFact(f fact.Fact, w *work) {
 		s.touchContracts(f, w)
 	case *fact.SpotPriceChanged:
 		s.takeTick(f, b, w)
+	case *fact.NodeEnrolled, *fact.NodeRevoked:
+		s.trust.Take(f)
 	case *fact.CutRequested:
 		if w != nil {
 			w.cuts = append(w.cuts, b)

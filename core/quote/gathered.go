@@ -36,6 +36,8 @@ func (g *gathered) take(f fact.Fact) {
 	case *fact.CutRequested, *fact.CutDone, *fact.PeriodClosed, *fact.InvoiceIssued, *fact.InvoiceRecovered, *fact.LogRecovered,
 		*fact.AlertRaised, *fact.AlertResolved, *fact.CustomerHalted, *fact.RefusalCarried:
 		return
+	case *fact.NodeEnrolled, *fact.NodeRevoked: // batches are judged when they are gathered, and lose the blocks of others afterwards
+		return
 	case *fact.LeaseStarted:
 		g.customers[b.Customer] = true
 		if g.started[b.Lease] == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/money"
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/trust"
 	"github.com/gpuhour/gpuhour/core/usage"
 )
 
@@ -93,6 +94,7 @@ type Quote struct {
 	request Request
 	log     gathered
 	keys    map[string]bool
+	trust   *trust.Keys
 	known   *contract.Register   // everything that the log states of contracts
 	quoted  []*contract.Contract // the request's, as if the customer had signed them
 	own     []contract.Version   // the last of each of the customer's contracts that was in force in the span
@@ -104,7 +106,7 @@ type Quote struct {
 
 // New asks for a quote.
 func New(r Request) *Quote {
-	return &Quote{request: r, log: newGathered(r.Customer), keys: map[string]bool{}, known: contract.NewRegister()}
+	return &Quote{request: r, log: newGathered(r.Customer), keys: map[string]bool{}, trust: trust.New(), known: contract.NewRegister()}
 }
 
 // Facts takes the facts of the log's next block.
@@ -114,6 +116,7 @@ func (q *Quote) Facts(b meter.Block) {
 		if !q.keys[f.Key] {
 			q.keys[f.Key] = true
 			q.known.Apply(f)
+			q.trust.Take(f)
 		}
 	}
 	q.log.until = max(q.log.until, b.At)
@@ -166,7 +169,7 @@ func (q *Quote) Sampled() bool { return len(q.log.devices) > 0 }
 func (q *Quote) Samples(b meter.Block) {
 	from := q.span.From - max(span.SecondsPerHour, q.lookback())
 	for _, m := range b.Usage {
-		if b.At != span.Open && m.Batch.Ahead(b.At) || m.Batch.Last() < from || m.Batch.Minute.Start() >= q.at {
+		if m.Batch.Last() < from || m.Batch.Minute.Start() >= q.at || q.trust.Judge(&m.Batch, b.FactsSeq, b.At) != nil {
 			continue
 		}
 		if m.Batch.Blocks = q.log.concerned(m.Batch.Blocks); len(m.Batch.Blocks) > 0 {

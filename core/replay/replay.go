@@ -367,7 +367,7 @@ func LastDue(log Log, o Options) (span.Second, error) {
 		s.Fact.Seq = uint64(i + 1)
 		invoicer.Apply(s.Fact)
 		switch s.Fact.Body.(type) {
-		case *fact.SpotPriceChanged, *fact.DeviceDeclared: // alone they are no usage
+		case *fact.SpotPriceChanged, *fact.DeviceDeclared, *fact.NodeEnrolled, *fact.NodeRevoked: // alone they are no usage
 		default:
 			last = max(last, s.Known)
 		}

@@ -15,7 +15,7 @@ const (
 	WrongPartition   QuarantineReason = "wrong_partition"
 	SequenceConflict QuarantineReason = "sequence_conflict"
 	AheadOfTick      QuarantineReason = "ahead_of_tick"
-	BadSignature     QuarantineReason = "bad_signature" // reserved: batches are not signed yet
+	BadSignature     QuarantineReason = "bad_signature"
 )
 
 // MaxAheadSeconds is how far a batch's seconds may lie after the tick that closes its block.
@@ -26,7 +26,7 @@ func (b *Batch) Last() span.Second { return b.Minute.Start() + span.Second(b.Spo
 
 // Ahead tells whether the batch speaks of more than MaxAheadSeconds after the tick that closes its block: it is then
 // quarantined as AheadOfTick, whatever later ticks say.
-func (b *Batch) Ahead(tick span.Second) bool { return b.Last() > tick+MaxAheadSeconds }
+func (b *Batch) Ahead(tick span.Second) bool { return b.Last()-MaxAheadSeconds > tick }
 
 // Quarantine is a usage message that is counted and shown, and measured by nobody.
 type Quarantine struct {

@@ -20,6 +20,19 @@ const signedAs = "gpuhour usage batch 1\x00"
 // beside its blocks, then one hash per block. A block can so be shown to its customer, with its salt and the other
 // blocks' hashes, without showing them. The batch's blocks are in order and Seed is set.
 func (b *Batch) SignedBytes() ([]byte, error) {
+	hashes := make([][sha256.Size]byte, 0, len(b.Blocks))
+	for _, block := range b.Blocks {
+		hash, err := BlockHash(b.Seed, block)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, hash)
+	}
+	return b.SignedWith(hashes), nil
+}
+
+// SignedWith is SignedBytes of a batch of whose blocks only the hashes are known.
+func (b *Batch) SignedWith(hashes [][sha256.Size]byte) []byte {
 	dst := append(make([]byte, 0, 512), signedAs...)
 	dst = appendText(appendText(dst, b.Node), b.Boot)
 	for _, v := range [...]uint64{
@@ -35,15 +48,11 @@ func (b *Batch) SignedBytes() ([]byte, error) {
 		}
 	}
 	dst = b.Topology.appendSigned(dst)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(len(b.Blocks)))
-	for _, block := range b.Blocks {
-		leaf, err := BlockHash(b.Seed, block)
-		if err != nil {
-			return nil, err
-		}
-		dst = append(dst, leaf[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(len(hashes)))
+	for i := range hashes {
+		dst = append(dst, hashes[i][:]...)
 	}
-	return dst, nil
+	return dst
 }
 
 // appendSigned writes a topology, and one byte for none.

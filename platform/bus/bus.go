@@ -51,7 +51,7 @@ type Publication struct {
 // ErrInvalid for arguments that no state of the log could make right.
 type Bus interface {
 	// Publish returns the sequence once the message is on disk. Errors: ErrConflict, ErrTooLarge,
-	// ErrFull: nothing was stored. ErrAmbiguous: it may be stored, now or later; see Claim.
+	// ErrFull, ErrDenied: nothing was stored. ErrAmbiguous: it may be stored, now or later; see Claim.
 	Publish(ctx context.Context, p Publication) (seq uint64, err error)
 
 	// PublishBatch stores all messages under contiguous sequences and returns the last one, or

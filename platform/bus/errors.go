@@ -12,6 +12,7 @@ var (
 	ErrAmbiguous = errors.New("outcome unknown: read the subject's last message before publishing again")
 	ErrTooLarge  = errors.New("too large for the log")
 	ErrFull      = errors.New("the log's store is full: nothing was stored; add room or raise its limit")
+	ErrDenied    = errors.New("not allowed: nothing was stored or read")
 	ErrGap       = errors.New("messages are missing from the stream")
 	ErrInvalid   = errors.New("invalid request")
 	ErrClosed    = errors.New("bus is closed")

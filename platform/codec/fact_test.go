@@ -103,6 +103,8 @@ func samples() []fact.Body {
 		&fact.PackageEnded{Contract: "c1", Purchase: "c1/week/1", At: 1_772_000_000, By: fact.ByCustomer},
 		&fact.ContractTerminated{Contract: "c1", At: 1_772_000_000, By: fact.ByProvider},
 		&fact.DeviceDeclared{Device: "GPU-0", At: 1_772_000_000, SaleableMilli: 2000},
+		&fact.NodeEnrolled{Node: "node7", PublicKey: fact.PublicKey{1, 31: 2}, By: "ops-2", Note: "rack 4"},
+		&fact.NodeRevoked{Node: "node7", PublicKey: fact.PublicKey{1, 31: 2}, By: "ops-2", Note: "stolen"},
 	}
 }
 

@@ -21,6 +21,7 @@ var types = []fact.Type{
 	fact.TypeInvoiceRecovered, fact.TypeLogRecovered, fact.TypeAlertRaised, fact.TypeAlertResolved,
 	fact.TypePriceBookPublished, fact.TypeSpotPriceChanged, fact.TypeMeterRecorded, fact.TypePackagePurchased,
 	fact.TypePackageEnded, fact.TypeContractTerminated, fact.TypeDeviceDeclared,
+	fact.TypeNodeEnrolled, fact.TypeNodeRevoked,
 }
 
 // draw makes valid parts of facts. Names hold what subjects and headers must guard: dots, quotes, other scripts.
@@ -41,6 +42,12 @@ func (d draw) optional() string {
 func (d draw) flag() bool { return rapid.Bool().Draw(d.T, "flag") }
 func (d draw) instant() span.Second {
 	return span.Second(rapid.Int64Range(1, int64(latest)).Draw(d.T, "instant"))
+}
+
+func (d draw) publicKey() (k fact.PublicKey) {
+	k[0] = 1 // none is all zero
+	copy(k[1:], rapid.SliceOfN(rapid.Byte(), 31, 31).Draw(d.T, "public key"))
+	return k
 }
 func (d draw) share() int64   { return rapid.Int64Range(1, 1000).Draw(d.T, "share") }
 func (d draw) number() uint64 { return rapid.Uint64Min(1).Draw(d.T, "number") }
@@ -130,6 +137,10 @@ func (d draw) body(t fact.Type) fact.Body {
 		return &fact.ContractTerminated{Contract: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
 	case fact.TypeDeviceDeclared:
 		return &fact.DeviceDeclared{Device: d.name(), At: d.instant(), SaleableMilli: rapid.Int64Range(1, fact.MaxSaleableMilli).Draw(d.T, "saleable")}
+	case fact.TypeNodeEnrolled:
+		return &fact.NodeEnrolled{Node: d.name(), PublicKey: d.publicKey(), By: d.name(), Note: d.optional()}
+	case fact.TypeNodeRevoked:
+		return &fact.NodeRevoked{Node: d.name(), PublicKey: d.publicKey(), By: d.name(), Note: d.optional()}
 	case fact.TypePackageEnded:
 		return &fact.PackageEnded{Contract: d.name(), Purchase: d.name(), At: d.instant(), By: fact.EndedBy(d.one("customer", "provider"))}
 	case fact.TypeCustomerHalted:

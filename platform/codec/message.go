@@ -47,6 +47,10 @@ func newMessage(t fact.Type) proto.Message {
 		return new(logv1.ContractTerminated)
 	case fact.TypeDeviceDeclared:
 		return new(logv1.DeviceDeclared)
+	case fact.TypeNodeEnrolled:
+		return new(logv1.NodeEnrolled)
+	case fact.TypeNodeRevoked:
+		return new(logv1.NodeRevoked)
 	case fact.TypeCustomerHalted:
 		return new(logv1.CustomerHalted)
 	case fact.TypeCutRequested:

@@ -39,6 +39,10 @@ func statedMessage(b fact.Body) proto.Message {
 		return &logv1.LeaseStopped{Lease: b.Lease, AtUnixSeconds: int64(b.At), By: toWire(endedBys, b.By)}
 	case *fact.DeviceDeclared:
 		return &logv1.DeviceDeclared{Device: b.Device, AtUnixSeconds: int64(b.At), SaleableMilli: b.SaleableMilli}
+	case *fact.NodeEnrolled:
+		return &logv1.NodeEnrolled{Node: b.Node, PublicKey: b.PublicKey[:], By: b.By, Note: b.Note}
+	case *fact.NodeRevoked:
+		return &logv1.NodeRevoked{Node: b.Node, PublicKey: b.PublicKey[:], By: b.By, Note: b.Note}
 	case *fact.RefusalWaived:
 		return &logv1.RefusalWaived{Lease: b.Lease, FromUnixSeconds: int64(b.From), ToUnixSeconds: int64(b.To), By: b.By, Note: b.Note}
 	case *fact.RefusalCarried:
@@ -102,6 +106,12 @@ func statedBody(m proto.Message) (fact.Body, error) {
 		return &fact.LeaseStopped{Lease: m.GetLease(), At: span.Second(m.GetAtUnixSeconds()), By: by}, err
 	case *logv1.DeviceDeclared:
 		return &fact.DeviceDeclared{Device: m.GetDevice(), At: span.Second(m.GetAtUnixSeconds()), SaleableMilli: m.GetSaleableMilli()}, nil
+	case *logv1.NodeEnrolled:
+		key, err := publicKey(m.GetPublicKey())
+		return &fact.NodeEnrolled{Node: m.GetNode(), PublicKey: key, By: m.GetBy(), Note: m.GetNote()}, err
+	case *logv1.NodeRevoked:
+		key, err := publicKey(m.GetPublicKey())
+		return &fact.NodeRevoked{Node: m.GetNode(), PublicKey: key, By: m.GetBy(), Note: m.GetNote()}, err
 	case *logv1.RefusalWaived:
 		return &fact.RefusalWaived{
 			Lease: m.GetLease(), From: span.Second(m.GetFromUnixSeconds()), To: span.Second(m.GetToUnixSeconds()), By: m.GetBy(), Note: m.GetNote(),
@@ -113,6 +123,13 @@ func statedBody(m proto.Message) (fact.Body, error) {
 	default:
 		return pricedBody(m)
 	}
+}
+
+func publicKey(b []byte) (fact.PublicKey, error) {
+	if len(b) != len(fact.PublicKey{}) {
+		return fact.PublicKey{}, fmt.Errorf("%w: public_key has %d bytes; an Ed25519 key has %d", ErrBody, len(b), len(fact.PublicKey{}))
+	}
+	return fact.PublicKey(b), nil
 }
 
 // pricedBody is pricedMessage backwards; nil, nil for the other messages.

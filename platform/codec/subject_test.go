@@ -81,6 +81,8 @@ func TestFactSubject(t *testing.T) {
 		{&fact.PackageEnded{Contract: "c1"}, "gh.fact.package.c1"},
 		{&fact.ContractTerminated{Contract: "c1"}, "gh.fact.contract.c1"},
 		{&fact.DeviceDeclared{Device: "GPU-0"}, "gh.fact.device.GPU-0"},
+		{&fact.NodeEnrolled{Node: "node7"}, "gh.fact.node.node7"},
+		{&fact.NodeRevoked{Node: "node7"}, "gh.fact.node.node7"},
 		{&fact.CustomerHalted{Customer: "acme"}, "gh.fact.customer.acme"},
 		{&fact.CutRequested{Cut: "m"}, "gh.fact.cut.m"},
 		{&fact.CutDone{Cut: "m"}, "gh.fact.cut_done.m"},

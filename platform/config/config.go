@@ -37,6 +37,11 @@ type NATS struct {
 	URL      string `koanf:"url"`
 	Listen   string `koanf:"listen"`
 	Replicas int    `koanf:"replicas"`
+	Creds    string `koanf:"creds"`
+	NKey     string `koanf:"nkey"`
+	TLSCA    string `koanf:"tls-ca"`
+	TLSCert  string `koanf:"tls-cert"`
+	TLSKey   string `koanf:"tls-key"`
 }
 
 // ClickHouse is where the tables are.
@@ -78,6 +83,11 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("nats-url", d.NATS.URL, "NATS address; empty: the server runs inside")
 	fs.String("nats-listen", d.NATS.Listen, "loopback address on which the inner server listens for other commands")
 	fs.Int("nats-replicas", d.NATS.Replicas, "copies of each stream; 3 on a cluster")
+	fs.String("nats-creds", d.NATS.Creds, "credentials file of a JWT user")
+	fs.String("nats-nkey", d.NATS.NKey, "file with the seed of an nkey user")
+	fs.String("nats-tls-ca", d.NATS.TLSCA, "PEM file of the CAs that sign the server's certificate; empty: the machine's")
+	fs.String("nats-tls-cert", d.NATS.TLSCert, "PEM file of the client certificate")
+	fs.String("nats-tls-key", d.NATS.TLSKey, "PEM file of its private key")
 	fs.String("clickhouse-url", d.ClickHouse.URL, "ClickHouse address (clickhouse:// or http://); empty: the engine runs inside")
 	fs.String("clickhouse-database", d.ClickHouse.Database, "database of the tables")
 	fs.String("invoice-series", d.Invoice.Series, "series of invoice numbers")

@@ -43,7 +43,7 @@ func settings() (all []setting) {
 func (s setting) of(c config.Config) any { return reflect.ValueOf(c).FieldByIndex(s.index).Interface() }
 func (s setting) flag() string           { return strings.ReplaceAll(s.key, ".", "-") }
 func (s setting) variable() string {
-	return config.EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+	return config.EnvPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.key))
 }
 
 // values are three good values other than the default, for the file, the environment and the flag.
@@ -216,7 +216,7 @@ func TestBadSettings(t *testing.T) {
 		"unknown in file":       {file: "nats: {urll: x}", want: []string{`gpuhour.yaml: nats.urll: unknown setting "nats.urll"`, known}},
 		"unknown variable":      {variable: "GPUHOUR_TYPO", value: "1", want: []string{`environment: GPUHOUR_TYPO: unknown setting "typo"`, known}},
 		"two at once":           {file: "a: 1\nb: 2", want: []string{`"a"`, `"b"`}},
-		"value for a section":   {file: "nats: 5", want: []string{"nats is a section; write its settings: nats.listen, nats.replicas, nats.url"}},
+		"value for a section":   {file: "nats: 5", want: []string{"nats is a section; write its settings: nats.creds, nats.listen, nats.nkey, nats.replicas, nats.tls-ca, nats.tls-cert, nats.tls-key, nats.url"}},
 		"section for a value":   {file: "data: {a: b}", want: []string{`unknown setting "data.a"`}},
 		"list for a value":      {file: "data: [a]", want: []string{"data: one plain value is expected"}},
 		"nothing for a value":   {file: "data:", want: []string{"data: one plain value is expected"}},

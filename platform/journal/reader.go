@@ -9,6 +9,7 @@ import (
 	"github.com/gpuhour/gpuhour/core/fact"
 	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/core/trust"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
 )
@@ -203,7 +204,7 @@ func declaredMode(ctx context.Context, b bus.Bus) (fact.ClockMode, error) {
 }
 
 // History reads facts 1 to last, for a service that starts, and the usage after floor up to and including block, which is a
-// tick. Batches that were ahead of their tick are left out: they were quarantined then, and a later tick changes nothing.
+// tick. Batches that are not measured are left out: they were quarantined in their block, and a later one changes nothing.
 func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.Fact, []meter.UsageMessage, error) {
 	r := Open(b, Position{})
 	facts, err := r.factsUpTo(ctx, last)
@@ -211,6 +212,7 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 		return nil, nil, fmt.Errorf("read facts up to %d: %w", last, err)
 	}
 	r.usage.read = floor
+	keys := trust.Of(facts)
 	taken := 0 // batches whose tick was met
 	for r.usage.read < block {
 		m, ok, err := r.usage.next(ctx, b)
@@ -228,7 +230,9 @@ func History(ctx context.Context, b bus.Bus, last, floor, block uint64) ([]fact.
 		if err != nil {
 			return nil, nil, fmt.Errorf("read usage from %d to %d: %w", floor, block, err)
 		}
-		fresh := slices.DeleteFunc(r.block.Usage[taken:], func(u meter.UsageMessage) bool { return u.Batch.Ahead(t.At) })
+		fresh := slices.DeleteFunc(r.block.Usage[taken:], func(u meter.UsageMessage) bool {
+			return keys.Judge(&u.Batch, t.FactsSeq, t.At) != nil
+		})
 		r.block.Usage = r.block.Usage[:taken+len(fresh)]
 		taken += len(fresh)
 	}

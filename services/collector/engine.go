@@ -23,6 +23,8 @@ type Config struct {
 	// MaxHeld bounds the batches held in memory while the disk refuses them. Beyond it nothing is sampled: those
 	// seconds are not spoken for. At least Group plus two for every node; 4096 when 0.
 	MaxHeld int
+	// Signer signs what is published; nil: it goes unsigned.
+	Signer Signer
 }
 
 // ImportGroup is some eight mebibytes of batches of small nodes: what a slow disk syncs in the time it takes to make them.
@@ -60,6 +62,7 @@ func New(cfg Config, nodes []Node, sp *spool.Spool, log Log) *Engine {
 	}
 	cfg.MaxHeld = max(cfg.MaxHeld, cfg.Group+2*len(nodes))
 	e := &Engine{cfg: cfg, nodes: nodes, spool: sp, publisher: NewPublisher(log, sp)}
+	e.publisher.Signer = cfg.Signer
 	for _, n := range nodes {
 		last := sp.Last(n.Name)
 		e.recorders = append(e.recorders, NewRecorder(Identity{

@@ -57,8 +57,14 @@ type Counters struct {
 	Gone      uint64 // lost batches of the log that had left the spool already; the archive may have them
 }
 
+// Signer sets seed and signature of a batch on its way into the log. The same batch gets the same ones as long as the key is the same.
+type Signer interface {
+	Sign(b *usage.Batch) error
+}
+
 // Publisher is the single writer of its nodes' subjects. It publishes what the spool holds, oldest first.
 type Publisher struct {
+	Signer   Signer // nil: batches go unsigned
 	log      Log
 	spool    *spool.Spool
 	known    map[string]uint64 // node -> stream sequence of its last message, once read from the log
@@ -108,6 +114,11 @@ func (p *Publisher) publish(ctx context.Context, batches []usage.Batch, now span
 	newest := make(map[string]int, len(p.known))
 	for i, b := range batches {
 		out[i].Batch = b
+		if p.Signer != nil {
+			if err := p.Signer.Sign(&out[i].Batch); err != nil {
+				return err
+			}
+		}
 		if _, written := newest[b.Node]; !written {
 			expect := p.known[b.Node]
 			out[i].ExpectLast = &expect

@@ -29,11 +29,13 @@ const (
 type Bus struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	own    bool            // see ConnectOptions.Publisher
 	dir    string          // of the server inside this process, "" for another
 	stores context.Context // ends, with the cause, when the server inside this process cannot write a stream any more
 
 	mu        sync.Mutex
 	idle      []*cursor          // the one idle for longest first
+	asked     map[*asked]bool    // requests in flight
 	published chan struct{}      // closed and replaced by every publication of this Bus
 	link      context.Context    // ends, and is replaced, when the connection breaks
 	broken    context.CancelFunc // ends link
@@ -46,20 +48,34 @@ var _ bus.Bus = (*Bus)(nil)
 // ConnectOptions are for a server started elsewhere.
 type ConnectOptions struct {
 	Streams StreamOptions
-	// ExistingStreams leaves the streams alone, for a publisher whose permissions end at its subject.
+	// ExistingStreams leaves the streams alone: who started the server has made them.
 	ExistingStreams bool
-	// NATS is for credentials, TLS and the like.
+	// Publisher is the last token of the one subject to which the permissions of this connection reach. It leaves the streams
+	// alone, asks for the last message of that subject directly, and hears answers on an inbox of its own (InboxOf).
+	Publisher string
+	Access    Access
+	// NATS are other options of the client.
 	NATS []nats.Option
 }
 
 // Connect dials the server at address and creates the streams, or checks those it finds. The server
 // should run with "sync_interval: always"; see the package comment.
 func Connect(ctx context.Context, address string, o ConnectOptions) (*Bus, error) {
-	b, err := dial(address, append([]nats.Option{nats.MaxReconnects(-1)}, o.NATS...)...)
+	options, err := o.Access.options()
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", redacted(address), err)
 	}
-	if o.ExistingStreams {
+	// A user that the server does not know for a while is tried again like a server that is away: a collector must outlive both.
+	options = append(options, nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
+	if o.Publisher != "" {
+		options = append(options, nats.CustomInboxPrefix(InboxOf(o.Publisher)))
+	}
+	b, err := dial(address, append(options, o.NATS...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", redacted(address), o.Access.refused(err))
+	}
+	b.own = o.Publisher != ""
+	if o.ExistingStreams || b.own {
 		return b, nil
 	}
 	if err := b.ensureStreams(ctx, o.Streams); err != nil {
@@ -67,6 +83,9 @@ func Connect(ctx context.Context, address string, o ConnectOptions) (*Bus, error
 	}
 	return b, nil
 }
+
+// InboxOf begins the subjects on which a publisher hears answers: a node must not hear those of others.
+func InboxOf(publisher string) string { return "_INBOX_" + publisher }
 
 // redacted is a list of addresses without their passwords, for messages. One that cannot be read is not shown.
 func redacted(list string) string {
@@ -87,14 +106,14 @@ func redacted(list string) string {
 // dial connects without a reconnect buffer: a publication kept there could reach the log long after
 // its caller was told that it failed.
 func dial(address string, options ...nats.Option) (*Bus, error) {
-	b := &Bus{stores: context.Background(), published: make(chan struct{}), closed: make(chan struct{})}
+	b := &Bus{stores: context.Background(), asked: map[*asked]bool{}, published: make(chan struct{}), closed: make(chan struct{})}
 	b.link, b.broken = context.WithCancel(context.Background())
 	base := []nats.Option{
 		nats.Name("gpuhour"), nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { b.disconnected() }),
 	}
 	var err error
-	if b.nc, err = nats.Connect(address, append(base, options...)...); err != nil {
+	if b.nc, err = nats.Connect(address, append(append(base, options...), b.watchDenied)...); err != nil {
 		return nil, err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
@@ -131,6 +150,9 @@ func (b *Bus) Last(ctx context.Context, subject string) (bus.Message, error) {
 	stream, err := bus.CheckSubject(subject)
 	if err != nil {
 		return bus.Message{}, err
+	}
+	if b.own {
+		return b.direct(ctx, stream, subject)
 	}
 	return b.last(ctx, stream, subject)
 }
@@ -285,11 +307,13 @@ func (b *Bus) api(ctx context.Context, verb string, request any, answer interfac
 
 // request returns ErrClosed after Close and the context's error when that ended.
 func (b *Bus) request(ctx context.Context, m *nats.Msg) (reply *nats.Msg, err error) {
-	err = b.whileConnected(ctx, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		reply, err = b.nc.RequestMsgWithContext(ctx, m)
-		return err
+	err = b.askFor(ctx, m.Subject, func(ctx context.Context) error {
+		return b.whileConnected(ctx, func(ctx context.Context) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+			reply, err = b.nc.RequestMsgWithContext(ctx, m)
+			return err
+		})
 	})
 	return reply, b.explain(ctx, err)
 }
@@ -332,7 +356,12 @@ func (b *Bus) explain(ctx context.Context, err error) error {
 		return bus.ErrClosed
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("no stream of the NATS server takes this: run a gpuhour service there once, which makes the streams, or look at the imports of the account: %w", err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // there is no buffer: see dial
+		if why := b.nc.LastError(); why != nil && !errors.Is(why, nats.ErrConnectionClosed) {
+			return fmt.Errorf("not connected to the NATS server (%w), and trying again: %w", why, err)
+		}
 		return fmt.Errorf("not connected to the NATS server, and trying again: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer from the NATS server within %s: is JetStream on, and has its stream a leader?: %w", requestTimeout, err)

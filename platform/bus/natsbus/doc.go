@@ -7,7 +7,8 @@
 //
 // It does not own durability of a server it did not start: a message is acknowledged once it is
 // synced only when that server runs with "sync_interval: always", which a client cannot see. Start
-// always sets it. It does not own clustering, users or TLS of such a server either.
+// always sets it. It does not own clustering, users or TLS of such a server either (deploy/nats
+// has settings for one that nodes reach); of this side's keys and certificates it owns the reading (Access).
 //
 // Reads go through consumers, because direct gets take twice the processor time, but return only what
 // the stream's leader says is settled: a consumer alone also delivers messages that are not synced

@@ -184,8 +184,8 @@ var reasons = []reason{
 		"采样时间在未来。", "请校准该节点的时钟。",
 	},
 	{
-		"bad_signature", "The signature does not hold.", "Look at the keys of that node.",
-		"签名无效。", "请检查该节点的密钥。",
+		"bad_signature", "The batch is not signed with a key of its node.", "Compare its keys (`gpuhour node show`) with the key it signs with; if they agree, find who else writes as it.",
+		"该批次未用其节点的密钥签名。", "请用 `gpuhour node show` 核对该节点的密钥；若一致，请查明是谁在冒用该节点。",
 	},
 	{
 		"halted", "Rating of this customer stopped after a failed check.", "Report it with the detail; rating resumes with a corrected version.",

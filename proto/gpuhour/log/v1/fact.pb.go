@@ -1486,6 +1486,146 @@ func (x *DeviceDeclared) GetSaleableMilli() int64 {
 	return 0
 }
 
+// NodeEnrolled is node.enrolled.v1.
+type NodeEnrolled struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Ed25519, 32 bytes.
+	PublicKey     []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeEnrolled) Reset() {
+	*x = NodeEnrolled{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeEnrolled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeEnrolled) ProtoMessage() {}
+
+func (x *NodeEnrolled) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeEnrolled.ProtoReflect.Descriptor instead.
+func (*NodeEnrolled) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *NodeEnrolled) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeEnrolled) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *NodeEnrolled) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *NodeEnrolled) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// NodeRevoked is node.revoked.v1.
+type NodeRevoked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Ed25519, 32 bytes.
+	PublicKey     []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Note          string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeRevoked) Reset() {
+	*x = NodeRevoked{}
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeRevoked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeRevoked) ProtoMessage() {}
+
+func (x *NodeRevoked) ProtoReflect() protoreflect.Message {
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeRevoked.ProtoReflect.Descriptor instead.
+func (*NodeRevoked) Descriptor() ([]byte, []int) {
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *NodeRevoked) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeRevoked) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *NodeRevoked) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *NodeRevoked) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // CustomerHalted is customer.halted.v1.
 type CustomerHalted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1498,7 +1638,7 @@ type CustomerHalted struct {
 
 func (x *CustomerHalted) Reset() {
 	*x = CustomerHalted{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1650,7 @@ func (x *CustomerHalted) String() string {
 func (*CustomerHalted) ProtoMessage() {}
 
 func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[19]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1663,7 @@ func (x *CustomerHalted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustomerHalted.ProtoReflect.Descriptor instead.
 func (*CustomerHalted) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{19}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CustomerHalted) GetCustomer() string {
@@ -1558,7 +1698,7 @@ type CutRequested struct {
 
 func (x *CutRequested) Reset() {
 	*x = CutRequested{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1710,7 @@ func (x *CutRequested) String() string {
 func (*CutRequested) ProtoMessage() {}
 
 func (x *CutRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[20]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1723,7 @@ func (x *CutRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequested.ProtoReflect.Descriptor instead.
 func (*CutRequested) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{20}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CutRequested) GetCut() string {
@@ -1613,7 +1753,7 @@ type Total struct {
 
 func (x *Total) Reset() {
 	*x = Total{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1765,7 @@ func (x *Total) String() string {
 func (*Total) ProtoMessage() {}
 
 func (x *Total) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[21]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1778,7 @@ func (x *Total) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Total.ProtoReflect.Descriptor instead.
 func (*Total) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{21}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Total) GetContract() string {
@@ -1686,7 +1826,7 @@ type CutDone struct {
 
 func (x *CutDone) Reset() {
 	*x = CutDone{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1838,7 @@ func (x *CutDone) String() string {
 func (*CutDone) ProtoMessage() {}
 
 func (x *CutDone) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[22]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1851,7 @@ func (x *CutDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutDone.ProtoReflect.Descriptor instead.
 func (*CutDone) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{22}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CutDone) GetCut() string {
@@ -1770,7 +1910,7 @@ type PeriodClosed struct {
 
 func (x *PeriodClosed) Reset() {
 	*x = PeriodClosed{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1922,7 @@ func (x *PeriodClosed) String() string {
 func (*PeriodClosed) ProtoMessage() {}
 
 func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[23]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1935,7 @@ func (x *PeriodClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodClosed.ProtoReflect.Descriptor instead.
 func (*PeriodClosed) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{23}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PeriodClosed) GetContract() string {
@@ -1847,7 +1987,7 @@ type InvoiceIssued struct {
 
 func (x *InvoiceIssued) Reset() {
 	*x = InvoiceIssued{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1999,7 @@ func (x *InvoiceIssued) String() string {
 func (*InvoiceIssued) ProtoMessage() {}
 
 func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[24]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2012,7 @@ func (x *InvoiceIssued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceIssued.ProtoReflect.Descriptor instead.
 func (*InvoiceIssued) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{24}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *InvoiceIssued) GetSeries() string {
@@ -1925,7 +2065,7 @@ type InvoiceRecovered struct {
 
 func (x *InvoiceRecovered) Reset() {
 	*x = InvoiceRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2077,7 @@ func (x *InvoiceRecovered) String() string {
 func (*InvoiceRecovered) ProtoMessage() {}
 
 func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[25]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2090,7 @@ func (x *InvoiceRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvoiceRecovered.ProtoReflect.Descriptor instead.
 func (*InvoiceRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{25}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InvoiceRecovered) GetIncarnation() uint64 {
@@ -2007,7 +2147,7 @@ type LogRecovered struct {
 
 func (x *LogRecovered) Reset() {
 	*x = LogRecovered{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2159,7 @@ func (x *LogRecovered) String() string {
 func (*LogRecovered) ProtoMessage() {}
 
 func (x *LogRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[26]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2172,7 @@ func (x *LogRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogRecovered.ProtoReflect.Descriptor instead.
 func (*LogRecovered) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{26}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LogRecovered) GetIncarnation() uint64 {
@@ -2073,7 +2213,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2225,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[27]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2238,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{27}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Alert) GetRule() string {
@@ -2167,7 +2307,7 @@ type AlertRaised struct {
 
 func (x *AlertRaised) Reset() {
 	*x = AlertRaised{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2319,7 @@ func (x *AlertRaised) String() string {
 func (*AlertRaised) ProtoMessage() {}
 
 func (x *AlertRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[28]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2332,7 @@ func (x *AlertRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertRaised.ProtoReflect.Descriptor instead.
 func (*AlertRaised) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{28}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AlertRaised) GetAlert() *Alert {
@@ -2212,7 +2352,7 @@ type AlertResolved struct {
 
 func (x *AlertResolved) Reset() {
 	*x = AlertResolved{}
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2364,7 @@ func (x *AlertResolved) String() string {
 func (*AlertResolved) ProtoMessage() {}
 
 func (x *AlertResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[29]
+	mi := &file_gpuhour_log_v1_fact_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2377,7 @@ func (x *AlertResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertResolved.ProtoReflect.Descriptor instead.
 func (*AlertResolved) Descriptor() ([]byte, []int) {
-	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{29}
+	return file_gpuhour_log_v1_fact_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AlertResolved) GetAlert() *Alert {
@@ -2348,7 +2488,19 @@ const file_gpuhour_log_v1_fact_proto_rawDesc = "" +
 	"\x0eDeviceDeclared\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12&\n" +
 	"\x0fat_unix_seconds\x18\x02 \x01(\x03R\ratUnixSeconds\x12%\n" +
-	"\x0esaleable_milli\x18\x03 \x01(\x03R\rsaleableMilli\"Z\n" +
+	"\x0esaleable_milli\x18\x03 \x01(\x03R\rsaleableMilli\"e\n" +
+	"\fNodeEnrolled\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"d\n" +
+	"\vNodeRevoked\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"Z\n" +
 	"\x0eCustomerHalted\x12\x1a\n" +
 	"\bcustomer\x18\x01 \x01(\tR\bcustomer\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -2435,7 +2587,7 @@ func file_gpuhour_log_v1_fact_proto_rawDescGZIP() []byte {
 }
 
 var file_gpuhour_log_v1_fact_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_gpuhour_log_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(ClockMode)(0),             // 0: gpuhour.log.v1.ClockMode
 	(LeaseState)(0),            // 1: gpuhour.log.v1.LeaseState
@@ -2459,17 +2611,19 @@ var file_gpuhour_log_v1_fact_proto_goTypes = []any{
 	(*PackageEnded)(nil),       // 19: gpuhour.log.v1.PackageEnded
 	(*ContractTerminated)(nil), // 20: gpuhour.log.v1.ContractTerminated
 	(*DeviceDeclared)(nil),     // 21: gpuhour.log.v1.DeviceDeclared
-	(*CustomerHalted)(nil),     // 22: gpuhour.log.v1.CustomerHalted
-	(*CutRequested)(nil),       // 23: gpuhour.log.v1.CutRequested
-	(*Total)(nil),              // 24: gpuhour.log.v1.Total
-	(*CutDone)(nil),            // 25: gpuhour.log.v1.CutDone
-	(*PeriodClosed)(nil),       // 26: gpuhour.log.v1.PeriodClosed
-	(*InvoiceIssued)(nil),      // 27: gpuhour.log.v1.InvoiceIssued
-	(*InvoiceRecovered)(nil),   // 28: gpuhour.log.v1.InvoiceRecovered
-	(*LogRecovered)(nil),       // 29: gpuhour.log.v1.LogRecovered
-	(*Alert)(nil),              // 30: gpuhour.log.v1.Alert
-	(*AlertRaised)(nil),        // 31: gpuhour.log.v1.AlertRaised
-	(*AlertResolved)(nil),      // 32: gpuhour.log.v1.AlertResolved
+	(*NodeEnrolled)(nil),       // 22: gpuhour.log.v1.NodeEnrolled
+	(*NodeRevoked)(nil),        // 23: gpuhour.log.v1.NodeRevoked
+	(*CustomerHalted)(nil),     // 24: gpuhour.log.v1.CustomerHalted
+	(*CutRequested)(nil),       // 25: gpuhour.log.v1.CutRequested
+	(*Total)(nil),              // 26: gpuhour.log.v1.Total
+	(*CutDone)(nil),            // 27: gpuhour.log.v1.CutDone
+	(*PeriodClosed)(nil),       // 28: gpuhour.log.v1.PeriodClosed
+	(*InvoiceIssued)(nil),      // 29: gpuhour.log.v1.InvoiceIssued
+	(*InvoiceRecovered)(nil),   // 30: gpuhour.log.v1.InvoiceRecovered
+	(*LogRecovered)(nil),       // 31: gpuhour.log.v1.LogRecovered
+	(*Alert)(nil),              // 32: gpuhour.log.v1.Alert
+	(*AlertRaised)(nil),        // 33: gpuhour.log.v1.AlertRaised
+	(*AlertResolved)(nil),      // 34: gpuhour.log.v1.AlertResolved
 }
 var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	0,  // 0: gpuhour.log.v1.ClockDeclared.mode:type_name -> gpuhour.log.v1.ClockMode
@@ -2480,9 +2634,9 @@ var file_gpuhour_log_v1_fact_proto_depIdxs = []int32{
 	2,  // 5: gpuhour.log.v1.LeaseStopped.by:type_name -> gpuhour.log.v1.EndedBy
 	2,  // 6: gpuhour.log.v1.PackageEnded.by:type_name -> gpuhour.log.v1.EndedBy
 	2,  // 7: gpuhour.log.v1.ContractTerminated.by:type_name -> gpuhour.log.v1.EndedBy
-	24, // 8: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
-	30, // 9: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
-	30, // 10: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
+	26, // 8: gpuhour.log.v1.CutDone.totals:type_name -> gpuhour.log.v1.Total
+	32, // 9: gpuhour.log.v1.AlertRaised.alert:type_name -> gpuhour.log.v1.Alert
+	32, // 10: gpuhour.log.v1.AlertResolved.alert:type_name -> gpuhour.log.v1.Alert
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
@@ -2501,7 +2655,7 @@ func file_gpuhour_log_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gpuhour_log_v1_fact_proto_rawDesc), len(file_gpuhour_log_v1_fact_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -130,23 +130,6 @@ func Attach(ctx context.Context, cfg Config, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// DialLog reaches only the log, for a collector: by nats.url, or the one of the process that runs the data directory. It makes no
-// stream and opens no table.
-func DialLog(ctx context.Context, cfg Config) (*natsbus.Bus, error) {
-	address := cfg.NATS.URL
-	if address == "" {
-		running, err := readRunFile(cfg)
-		if err != nil {
-			return nil, err
-		}
-		if running == nil {
-			return nil, fmt.Errorf("no gpuhour runs on the data directory %q; start `gpuhour serve` there, or name the log with --nats-url", cfg.Data)
-		}
-		address = running.NATS
-	}
-	return natsbus.Connect(ctx, address, natsbus.ConnectOptions{ExistingStreams: true})
-}
-
 func newEngine(cfg Config, o Options) *Engine {
 	log := o.Logger
 	if log == nil {
@@ -193,10 +176,21 @@ func access(cfg Config) natsbus.Access {
 	return natsbus.Access{Creds: n.Creds, NKey: n.NKey, CA: n.TLSCA, Cert: n.TLSCert, Key: n.TLSKey}
 }
 
-// ConnectNode opens the log at nats.url for one node's collector, whose permissions end at its own subject: no stream is made or checked,
-// and nothing else can be read. It needs no tables.
-func ConnectNode(ctx context.Context, cfg Config, node string) (bus.Bus, error) {
-	return natsbus.Connect(ctx, cfg.NATS.URL, natsbus.ConnectOptions{Publisher: codec.Token(node), Access: access(cfg)})
+// DialNode reaches only the log, for one node's collector, whose permissions may end at its own subject: by nats.url, or the one of
+// the process that runs the data directory. No stream is made or checked, and no table is opened.
+func DialNode(ctx context.Context, cfg Config, node string) (*natsbus.Bus, error) {
+	address := cfg.NATS.URL
+	if address == "" {
+		running, err := readRunFile(cfg)
+		if err != nil {
+			return nil, err
+		}
+		if running == nil {
+			return nil, fmt.Errorf("no gpuhour runs on the data directory %q; start `gpuhour serve` there, or name the log with --nats-url", cfg.Data)
+		}
+		address = running.NATS
+	}
+	return natsbus.Connect(ctx, address, natsbus.ConnectOptions{Publisher: codec.Token(node), Access: access(cfg)})
 }
 
 // database asks the log for its incarnation and names that one's tables.

@@ -55,7 +55,7 @@ This version reads recordings only: it has no source for real GPUs yet, and says
 			if cfg.NATS.URL == "" {
 				return attach(c, func(e *gpuhour.Engine) error { return play.collect(c, e.Bus()) })
 			}
-			b, err := gpuhour.ConnectNode(c.Context(), cfg, node)
+			b, err := gpuhour.DialNode(c.Context(), cfg, node)
 			if err != nil {
 				return err
 			}

@@ -183,6 +183,8 @@ func faultText(f usage.Fault) string {
 		return fmt.Sprintf("the device is gone (%d)", f.Code)
 	case usage.FaultRecovery:
 		return fmt.Sprintf("the driver asks for recovery action %d", f.Code)
+	case usage.FaultVendor:
+		return fmt.Sprintf("error code %d of the vendor", f.Code)
 	default:
 		return fmt.Sprintf("kind %d, code %d", f.Kind, f.Code)
 	}

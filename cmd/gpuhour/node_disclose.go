@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,7 +141,7 @@ func printBlock(out io.Writer, d *trust.Disclosure, b *usage.Block, known bool, 
 	head.Spoken.Each(func(i int) {
 		at := head.Minute.Start() + span.Second(i)
 		if !b.Seen.Has(i) {
-			t.Row(at.String(), "not seen", "", "", "", "", faultText(b, i))
+			t.Row(at.String(), "not seen", "", "", "", "", faultsText(b, i))
 			return
 		}
 		busy := "unknown"
@@ -151,7 +150,7 @@ func printBlock(out io.Writer, d *trust.Disclosure, b *usage.Block, known bool, 
 		}
 		t.Row(at.String(), busy, value(&b.Memory, i, bytesText), value(&b.Power, i, func(v int64) string { return fmt.Sprintf("%d.%03d W", v/1000, v%1000) }),
 			value(&b.Energy, i, func(v int64) string { return fmt.Sprintf("%d.%03d J", v/1000, v%1000) }),
-			value(&b.Throttle, i, func(v int64) string { return fmt.Sprintf("%#x", uint64(v)) }), faultText(b, i))
+			value(&b.Throttle, i, func(v int64) string { return fmt.Sprintf("%#x", uint64(v)) }), faultsText(b, i))
 	})
 	fmt.Fprint(out, t.String())
 	if b.Reason != usage.ReasonNone {
@@ -170,12 +169,11 @@ func value(s *usage.Series, i int, text func(int64) string) string {
 	return text(s.Values[i])
 }
 
-func faultText(b *usage.Block, second int) string {
-	names := map[usage.FaultKind]string{usage.FaultXID: "XID", usage.FaultECC: "ECC errors", usage.FaultLost: "lost", usage.FaultRecovery: "recovery action"}
+func faultsText(b *usage.Block, second int) string {
 	var all []string
 	for _, f := range b.Faults {
 		if int(f.Second) == second {
-			all = append(all, names[f.Kind]+" "+strconv.FormatUint(f.Code, 10))
+			all = append(all, faultText(f))
 		}
 	}
 	return strings.Join(all, ", ")

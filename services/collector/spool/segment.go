@@ -395,13 +395,12 @@ func Gap(b usage.Batch) usage.Batch {
 			})
 		}
 	}
-	gaps := slices.Clone(b.Gaps)
 	var thinned []usage.Gap
 	unknown.Each(func(i int) {
 		at := b.Minute.Start() + span.Second(i)
 		thinned = usage.AppendGap(thinned, usage.Gap{From: at, To: at + 1, Reason: usage.GapThinned})
 	})
-	b.Gaps = append(gaps, thinned...)
+	b.Gaps = slices.Concat(b.Gaps, thinned)
 	usage.SortGaps(b.Gaps)
 	b.Blocks, b.Spoken = nil, span.Bit(b.Spoken.First())
 	return b

@@ -94,7 +94,7 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 		sub.GroupID = "try"
 		c.AddCommand(sub)
 	}
-	run := append(serviceCommands(), collectorCommand(), nodeCommand(), healthCommand(), resumeCommand(), recoverCommand())
+	run := append(serviceCommands(), ingestCommand(), collectorCommand(), nodeCommand(), healthCommand(), resumeCommand(), recoverCommand())
 	for _, sub := range run {
 		sub.GroupID = "run"
 		c.AddCommand(sub)

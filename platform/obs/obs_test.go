@@ -25,6 +25,11 @@ func filled() *obs.Metrics {
 	m.Refusals.Inc()
 	m.LastTick.WithLabelValues("rater").Set(1767225600)
 	m.Blocked.Set(1)
+	i := m.Ingest()
+	i.Requests.WithLabelValues("stored").Inc()
+	i.Commits.WithLabelValues("conflict").Inc()
+	i.Size.Observe(1000)
+	i.Waiting.Add(5)
 	return m
 }
 
@@ -46,7 +51,9 @@ func TestMetricsKeepToTheConventions(t *testing.T) {
 	}
 	for _, want := range []string{
 		`gpuhour_steps_total{result="worked",service="rater"} 3`, `gpuhour_rated_total{kind="blocks"} 2`, "gpuhour_refusals_total 1",
-		`gpuhour_last_tick_timestamp_seconds{service="rater"} 1.7672256e+09`, "gpuhour_blocked_periods 1", `gpuhour_build_info{version="0.0.1"} 1`,
+		`gpuhour_last_tick_timestamp_seconds{service="rater"} 1.7672256e+09`, "gpuhour_blocked_periods 1",
+		`gpuhour_ingest_requests_total{result="stored"} 1`, `gpuhour_ingest_commits_total{result="conflict"} 1`, "gpuhour_ingest_waiting_bytes 5",
+		`gpuhour_ingest_commit_batches_bucket{le="999"} 0`, `gpuhour_ingest_commit_batches_bucket{le="1000"} 1`, `gpuhour_build_info{version="0.0.1"} 1`,
 	} {
 		if !strings.Contains(body, "\n"+want+"\n") {
 			t.Errorf("/metrics lacks %s", want)
@@ -56,7 +63,7 @@ func TestMetricsKeepToTheConventions(t *testing.T) {
 
 // TestLabelsAreBounded: a customer, lease or device in a label would make as many series as there are of them.
 func TestLabelsAreBounded(t *testing.T) {
-	bounded := map[string]bool{"service": true, "result": true, "kind": true, "version": true}
+	bounded := map[string]bool{"service": true, "result": true, "kind": true, "version": true, "le": true}
 	_, body := get(t, filled().Handler(), http.MethodGet, "/metrics")
 	for line := range strings.Lines(body) {
 		_, labels, ok := strings.Cut(line, "{")

@@ -363,6 +363,8 @@ func (b *Bus) explain(ctx context.Context, err error) error {
 			return fmt.Errorf("not connected to the NATS server (%w), and trying again: %w", why, err)
 		}
 		return fmt.Errorf("not connected to the NATS server, and trying again: %w", err)
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: the server's max_payload is %d bytes: %w", bus.ErrTooLarge, b.nc.MaxPayload(), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer from the NATS server within %s: is JetStream on, and has its stream a leader?: %w", requestTimeout, err)
 	}

@@ -107,8 +107,7 @@ func (b *Bus) commit(ctx context.Context, m *nats.Msg, stream string, count int)
 	reply, err := b.tell(ctx, m)
 	switch {
 	case err == nil:
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrMaxPayload),
-		errors.Is(err, bus.ErrDenied):
+	case neverLeft(err):
 		return 0, err // it never left, or nobody was there to take it, or nobody may
 	default:
 		return 0, fmt.Errorf("%w: %w", bus.ErrAmbiguous, err)

@@ -1,0 +1,57 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/gpuhour/gpuhour/platform/bus"
+)
+
+// Ask sends a question to whoever serves its subject and returns the answer. Neither is in the log. Errors: ErrAmbiguous when
+// the question left and no answer came; any other error means that nobody got it.
+func (b *Bus) Ask(ctx context.Context, subject string, question []byte) ([]byte, error) {
+	if err := b.alive(ctx); err != nil {
+		return nil, fmt.Errorf("ask %s: %w", subject, err)
+	}
+	reply, err := b.request(ctx, &nats.Msg{Subject: subject, Data: question})
+	switch {
+	case err == nil:
+		return reply.Data, nil
+	case neverLeft(err):
+		return nil, fmt.Errorf("ask %s: %w", subject, err)
+	default:
+		return nil, fmt.Errorf("ask %s: %w: %w", subject, bus.ErrAmbiguous, err)
+	}
+}
+
+// neverLeft tells of an error that came before anybody could take the message.
+func neverLeft(err error) bool {
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrMaxPayload) ||
+		errors.Is(err, bus.ErrDenied)
+}
+
+// Serve hands every question on a subject, which may have wildcards, to take; of all that serve under one name one gets it.
+// take runs in one goroutine and must not block: the server drops the connection of one that does not read. It owns the data,
+// and may answer from any goroutine. stop ends it: it returns once take was called with all that arrived, or with ctx.
+func (b *Bus) Serve(subject, name string, take func(subject string, data []byte, answer func([]byte) error)) (stop func(context.Context) error, err error) {
+	sub, err := b.nc.QueueSubscribe(subject, name, func(m *nats.Msg) { take(m.Subject, m.Data, m.Respond) })
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", subject, b.explain(context.Background(), err))
+	}
+	ended := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(ended) })
+	return func(ctx context.Context) error {
+		if err := sub.Drain(); err != nil {
+			return fmt.Errorf("end serving %s: %w", subject, b.explain(ctx, err))
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("end serving %s: %w", subject, ctx.Err())
+		}
+	}, b.explain(context.Background(), b.nc.FlushTimeout(requestTimeout))
+}

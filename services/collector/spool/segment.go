@@ -41,7 +41,8 @@ func Open(files Files, opts Options) (*Spool, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = min(opts.MaxBytes/16, defaultSegment)
 	}
-	s := &Spool{files: files, opts: opts, nodes: map[string]*node{}}
+	s := &Spool{turn: make(chan struct{}, 1), files: files, opts: opts, nodes: map[string]*node{}}
+	s.leave()
 	if err := s.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open spool: %w", err), s.Close())
 	}
@@ -395,13 +396,12 @@ func Gap(b usage.Batch) usage.Batch {
 			})
 		}
 	}
-	gaps := slices.Clone(b.Gaps)
 	var thinned []usage.Gap
 	unknown.Each(func(i int) {
 		at := b.Minute.Start() + span.Second(i)
 		thinned = usage.AppendGap(thinned, usage.Gap{From: at, To: at + 1, Reason: usage.GapThinned})
 	})
-	b.Gaps = append(gaps, thinned...)
+	b.Gaps = slices.Concat(b.Gaps, thinned)
 	usage.SortGaps(b.Gaps)
 	b.Blocks, b.Spoken = nil, span.Bit(b.Spoken.First())
 	return b

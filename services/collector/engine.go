@@ -39,16 +39,10 @@ type Node struct {
 // Engine is a collector as one step, with no goroutine and no clock of its own.
 type Engine struct {
 	cfg       Config
-	nodes     []Node
-	recorders []*Recorder
-	ends      []spool.End // of the runs before, until this run's first second
+	run       *Run
 	spool     *spool.Spool
 	publisher *Publisher
 	held      []usage.Batch // closed, not yet in the spool
-	readings  []Reading
-	now       span.Second
-	samples   uint64
-	failed    uint64
 }
 
 // ErrHeld means that no second is sampled because the disk has refused too many batches.
@@ -61,51 +55,13 @@ func New(cfg Config, nodes []Node, sp *spool.Spool, log Log) *Engine {
 		cfg.MaxHeld = 4096
 	}
 	cfg.MaxHeld = max(cfg.MaxHeld, cfg.Group+2*len(nodes))
-	e := &Engine{cfg: cfg, nodes: nodes, spool: sp, publisher: NewPublisher(log, sp)}
+	e := &Engine{cfg: cfg, run: NewRun(cfg, nodes, sp), spool: sp, publisher: NewPublisher(log, sp)}
 	e.publisher.Signer = cfg.Signer
-	for _, n := range nodes {
-		last := sp.Last(n.Name)
-		e.recorders = append(e.recorders, NewRecorder(Identity{
-			Node: n.Name, Boot: cfg.Boot, Run: max(last.Run+1, cfg.FirstRun), Previous: last, Clock: cfg.Clock,
-		}))
-		e.ends = append(e.ends, sp.End(n.Name))
-	}
 	return e
 }
 
-// between states what lies between the run before and the first second of this one.
-func (e *Engine) between(i int, at span.Second) {
-	end := e.ends[i]
-	e.ends[i] = spool.End{}
-	if end.At == 0 {
-		return // the spool knows of no run before
-	}
-	why := usage.GapKilled
-	switch {
-	case end.Stopped:
-		why = usage.GapStopped
-	case end.Boot != e.cfg.Boot:
-		why = usage.GapRebooted
-	}
-	e.recorders[i].Gap(end.At, at, why)
-}
-
-// Gap states why no node is seen from one second to another, with the next batches.
-func (e *Engine) Gap(from, to span.Second, why usage.GapReason) {
-	for _, r := range e.recorders {
-		r.Gap(from, to, why)
-	}
-}
-
-// SetClock is the clock's evidence from now on.
-func (e *Engine) SetClock(c usage.ClockEvidence) {
-	for _, r := range e.recorders {
-		r.id.Clock = c
-	}
-}
-
-// Samples counts the device-seconds that were seen, Failed the node-seconds in which a source answered nothing.
-func (e *Engine) Samples() (seen, failed uint64) { return e.samples, e.failed }
+// Samples counts the device-seconds that were seen and the node-seconds in which a source answered nothing.
+func (e *Engine) Samples() (seen, failed uint64) { return e.run.Samples() }
 
 // Counters are the publisher's.
 func (e *Engine) Counters() Counters { return e.publisher.Counters() }
@@ -116,39 +72,15 @@ func (e *Engine) Counters() Counters { return e.publisher.Counters() }
 func (e *Engine) Step(ctx context.Context, at span.Second) error {
 	if len(e.held) > e.cfg.MaxHeld {
 		if err := e.Flush(ctx); len(e.held) > 0 {
-			e.Gap(at, at+1, usage.GapPaused)
+			e.run.Gap(at, at+1, usage.GapPaused)
 			return fmt.Errorf("sample second %s: %w: %w", at, ErrHeld, err)
 		}
 	}
-	e.now = max(e.now, at)
-	for i := range e.nodes {
-		e.sample(i, at)
-	}
+	e.held = e.run.Sample(at, e.held)
 	if len(e.held) >= e.cfg.Group {
 		return e.Flush(ctx)
 	}
 	return nil
-}
-
-func (e *Engine) sample(i int, at span.Second) {
-	readings, err := e.nodes[i].Source.Sample(at, e.readings[:0])
-	e.readings = readings[:0]
-	if errors.Is(err, ErrSlept) {
-		return
-	}
-	if err != nil {
-		e.failed++
-	}
-	e.between(i, at)
-	if d, ok := e.nodes[i].Source.(Described); ok {
-		e.recorders[i].Found(d.Topology())
-	}
-	e.held = e.recorders[i].Record(at, readings, failure(err), e.held)
-	for k := range readings {
-		if err == nil && readings[k].Seen() {
-			e.samples++
-		}
-	}
 }
 
 // Flush moves everything closed into the spool and everything in the spool into the log.
@@ -156,7 +88,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 	if err := e.store(); err != nil {
 		return err
 	}
-	return e.publisher.Drain(ctx, e.now)
+	return e.publisher.Drain(ctx, e.run.Now())
 }
 
 // store moves everything closed into the spool.
@@ -174,14 +106,12 @@ func (e *Engine) store() error {
 // Stop closes open batches at once, records in the spool that this run ends as it should, and flushes. It may be called
 // again after an error.
 func (e *Engine) Stop(ctx context.Context) error {
-	for _, r := range e.recorders {
-		e.held = r.Stop(e.held)
-	}
+	e.held = e.run.Stop(e.held)
 	if err := e.store(); err != nil {
 		return err
 	}
 	if err := e.spool.Stop(); err != nil {
 		return err
 	}
-	return e.publisher.Drain(ctx, e.now)
+	return e.publisher.Drain(ctx, e.run.Now())
 }

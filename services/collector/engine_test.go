@@ -312,3 +312,28 @@ func TestAFullDiskPausesSamplingAndLosesNothingBefore(t *testing.T) {
 	equal(t, want, counted(t, log.held))
 	check(t, sp.Close())
 }
+
+// TestAPublicationThatCannotBeMarkedGoesOnce: the disk that refuses the mark must not make the same batch go again and again.
+func TestAPublicationThatCannotBeMarkedGoesOnce(t *testing.T) {
+	files, err := spool.Dir(t.TempDir())
+	check(t, err)
+	disk := &fullDisk{Files: files}
+	sp, err := spool.Open(disk, spool.Options{})
+	check(t, err)
+	r := collector.NewRecorder(collector.Identity{Node: "a", Boot: "boot", Run: 1})
+	check(t, sp.Append(r.Stop(r.Record(start, []collector.Reading{reading("a/0", collector.Known(1))}, 0, nil))...))
+	log := &stream{}
+	p := collector.NewPublisher(log, sp)
+	disk.full = true
+	for range 3 {
+		if err := p.Drain(t.Context(), start); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("error is %v", err)
+		}
+	}
+	equal(t, 1, len(log.held))
+	disk.full = false
+	check(t, p.Drain(t.Context(), start))
+	equal(t, 1, len(log.held))
+	equal(t, 0, sp.Stats().Unsent)
+	check(t, sp.Close())
+}

@@ -127,9 +127,7 @@ func (p *Publisher) publish(ctx context.Context, batches []usage.Batch, now span
 	}
 	last, err := p.log.Publish(ctx, out)
 	if err != nil {
-		for node := range newest {
-			delete(p.known, node)
-		}
+		p.forget(newest)
 		return fmt.Errorf("publish %d usage batches: %w", len(out), err)
 	}
 	p.counters.Published += uint64(len(out))
@@ -141,7 +139,18 @@ func (p *Publisher) publish(ctx context.Context, batches []usage.Batch, now span
 			marks = append(marks, spool.Mark{Node: b.Node, Sent: name(&b), Position: position, At: now})
 		}
 	}
-	return p.spool.MarkSent(marks...)
+	if err := p.spool.MarkSent(marks...); err != nil {
+		p.forget(newest) // they still wait: where the log stands is read before they go again, and then they are adopted
+		return err
+	}
+	return nil
+}
+
+// forget makes the log be read before these nodes write again.
+func (p *Publisher) forget(nodes map[string]int) {
+	for node := range nodes {
+		delete(p.known, node)
+	}
 }
 
 func name(b *usage.Batch) spool.Name { return spool.Name{Run: b.Run, Seq: b.Seq} }

@@ -36,7 +36,12 @@ type Recorder struct {
 	gaps    []usage.Gap // of the node, not in a batch yet
 	found   *usage.Topology
 	told    bool // found is in a batch
+	unseen  Unseen
 }
+
+// Unseen counts seconds in which something was not seen, by reason: node-seconds in which the whole node was not, and
+// device-seconds.
+type Unseen struct{ Node, Device map[usage.GapReason]uint64 }
 
 // device is the open block of one device; named tells whether it was in any reading of the open batch. gaps are the
 // seconds of that batch in which nothing was read.
@@ -48,7 +53,8 @@ type device struct {
 
 // NewRecorder starts a run.
 func NewRecorder(id Identity) *Recorder {
-	return &Recorder{id: id, index: map[string]int{}}
+	unseen := Unseen{map[usage.GapReason]uint64{}, map[usage.GapReason]uint64{}}
+	return &Recorder{id: id, index: map[string]int{}, unseen: unseen}
 }
 
 // Record takes one second and appends the batches that it closes to out: the one before when the second lies in
@@ -60,6 +66,7 @@ func (r *Recorder) Record(at span.Second, readings []Reading, failed usage.GapRe
 		out = append(out, r.close())
 	}
 	r.open, r.last = true, at
+	r.gaps, _ = split(r.gaps, at) // what was said of later ones: the clock was set back, they come again
 	i := int(at - at.Minute().Start())
 	r.spoken |= span.Bit(i)
 	if failed != 0 {
@@ -75,10 +82,11 @@ func (r *Recorder) Record(at span.Second, readings []Reading, failed usage.GapRe
 	return out
 }
 
-// Gap states why the node is not seen from one second to another. It goes with the batch that is closed next; what of it lies
-// after that batch, when the clock was set back meanwhile, is dropped: those seconds come again.
+// Gap states why the node is not seen from one second to another. It goes with the next batch that ends behind it; what of it
+// lies after a second that is recorded later, when the clock was set back meanwhile, is dropped: those seconds come again.
 func (r *Recorder) Gap(from, to span.Second, why usage.GapReason) {
 	if from < to {
+		r.unseen.Node[why] += uint64(to - from)
 		r.gaps = usage.AppendGap(r.gaps, usage.Gap{From: from, To: to, Reason: why})
 	}
 }
@@ -89,6 +97,9 @@ func (r *Recorder) Found(t *usage.Topology) {
 		r.found, r.told = t, false
 	}
 }
+
+// Unseen is what the recorder counted so far; the maps go on counting.
+func (r *Recorder) Unseen() Unseen { return r.unseen }
 
 // Stop closes what is open, at once.
 func (r *Recorder) Stop(out []usage.Batch) []usage.Batch {
@@ -125,6 +136,7 @@ func (r *Recorder) take(at span.Second, hint int, m *Reading) {
 		d.block.Reason = max(d.block.Reason, m.Busy.Reason)
 	}
 	if !m.Seen() {
+		r.unseen.Device[m.why()]++
 		d.gaps = usage.AppendGap(d.gaps, usage.Gap{Device: m.Device, From: at, To: at + 1, Reason: m.why()})
 		return
 	}
@@ -176,8 +188,7 @@ func (r *Recorder) close() usage.Batch {
 	if r.seq == 1 {
 		b.PreviousRun, b.PreviousSeq = r.id.Previous.Run, r.id.Previous.Seq
 	}
-	b.Gaps = clip(r.gaps, r.last+1)
-	r.gaps = r.gaps[:0]
+	b.Gaps, r.gaps = split(r.gaps, r.last+1)
 	for _, k := range r.order {
 		if d := &r.devices[k]; d.named {
 			b.Blocks = append(b.Blocks, r.encode(&d.block))
@@ -192,18 +203,26 @@ func (r *Recorder) close() usage.Batch {
 	return b
 }
 
-// clip is a copy of a node's gaps in order, up to an end and none over another: the clock may have gone back between them.
-func clip(gaps []usage.Gap, end span.Second) []usage.Gap {
-	gaps = slices.Clone(gaps)
+// split cuts a node's gaps at a second, each part in order and none over another: the clock may have gone back between them.
+func split(gaps []usage.Gap, at span.Second) (before, after []usage.Gap) {
 	usage.SortGaps(gaps)
-	kept, last := gaps[:0], span.Second(1)
+	last := span.Second(1)
 	for _, g := range gaps {
-		g.From, g.To = max(g.From, last), min(g.To, end)
-		if g.From < g.To {
-			kept, last = usage.AppendGap(kept, g), g.To
+		whole := usage.Gap{From: max(g.From, last), To: g.To, Reason: g.Reason}
+		if whole.From >= whole.To {
+			continue
+		}
+		last = whole.To
+		if head := whole; head.From < at {
+			head.To = min(head.To, at)
+			before = usage.AppendGap(before, head)
+		}
+		if tail := whole; tail.To > at {
+			tail.From = max(tail.From, at)
+			after = usage.AppendGap(after, tail)
 		}
 	}
-	return slices.Clip(kept)
+	return before, after
 }
 
 // encode keeps one exact allocation per block: batches outlive the scratch.

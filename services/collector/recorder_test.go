@@ -118,3 +118,44 @@ func TestClock(t *testing.T) {
 		equal(t, want, counted(t, got))
 	})
 }
+
+// TestGapsGoWithABatchThatReachesThem: a gap may be stated while a batch is open that ends before it.
+func TestGapsGoWithABatchThatReachesThem(t *testing.T) {
+	one := []collector.Reading{reading("g0", collector.Known(5))}
+	gap := func(from, to span.Second, why usage.GapReason) usage.Gap {
+		return usage.Gap{From: start + from, To: start + to, Reason: why}
+	}
+	for name, c := range map[string]struct {
+		do   func(*collector.Recorder, []usage.Batch) []usage.Batch
+		want [][]usage.Gap
+	}{
+		"a stall over the end of a batch": {func(r *collector.Recorder, out []usage.Batch) []usage.Batch {
+			r.Gap(start+6, start+17, usage.GapStalled)
+			return r.Record(start+17, one, 0, out)
+		}, [][]usage.Gap{nil, {gap(6, 17, usage.GapStalled)}}},
+		"a pause, and the clock set back before its end": {func(r *collector.Recorder, out []usage.Batch) []usage.Batch {
+			r.Gap(start+6, start+17, usage.GapPaused)
+			out = r.Record(start+3, one, 0, out)
+			r.Gap(start+4, start+21, usage.GapStepped)
+			return r.Record(start+21, one, 0, out)
+		}, [][]usage.Gap{nil, nil, {gap(4, 21, usage.GapStepped)}}},
+		"seconds that come again after the clock was set back": {func(r *collector.Recorder, out []usage.Batch) []usage.Batch {
+			r.Gap(start+6, start+9, usage.GapPaused)
+			for at := start + 3; at < start+12; at++ {
+				out = r.Record(at, one, 0, out)
+			}
+			return out
+		}, [][]usage.Gap{nil, nil, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+			out := r.Stop(c.do(r, r.Record(start+5, one, 0, nil)))
+			var got [][]usage.Gap
+			for i := range out {
+				check(t, out[i].Validate())
+				got = append(got, out[i].Gaps)
+			}
+			equal(t, c.want, got)
+		})
+	}
+}

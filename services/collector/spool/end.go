@@ -26,6 +26,7 @@ func endOf(b *usage.Batch) End {
 
 // End is how the newest batch of a node leaves it.
 func (s *Spool) End(name string) End {
+	defer s.enter()()
 	if n := s.nodes[name]; n != nil {
 		return n.end
 	}
@@ -34,6 +35,7 @@ func (s *Spool) End(name string) End {
 
 // Stop records that all nodes end here as they should, and syncs it.
 func (s *Spool) Stop() error {
+	defer s.enter()()
 	if s.broken {
 		return fmt.Errorf("record the stop: %w", ErrBroken)
 	}

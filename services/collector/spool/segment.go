@@ -41,7 +41,8 @@ func Open(files Files, opts Options) (*Spool, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = min(opts.MaxBytes/16, defaultSegment)
 	}
-	s := &Spool{files: files, opts: opts, nodes: map[string]*node{}}
+	s := &Spool{turn: make(chan struct{}, 1), files: files, opts: opts, nodes: map[string]*node{}}
+	s.leave()
 	if err := s.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open spool: %w", err), s.Close())
 	}

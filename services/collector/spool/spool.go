@@ -70,8 +70,10 @@ type node struct {
 	mark Mark // newest acknowledged
 }
 
-// Spool is not safe for concurrent use: it has one owner, the collector's step.
+// Spool may be used by several goroutines: one that appends and one that publishes do not wait for each other's disk and
+// network, because no call of it leaves the disk. While a sync hangs, every other call waits for it.
 type Spool struct {
+	turn     chan struct{} // holds one token; who took it may touch the rest
 	files    Files
 	opts     Options
 	segments []*segment // oldest first; the last one is written
@@ -87,11 +89,21 @@ type Spool struct {
 	broken   bool
 }
 
+// enter waits for the spool and gives the way to leave it. It is a channel and no mutex, so that a test in virtual time sees
+// who waits for a disk that hangs.
+func (s *Spool) enter() (leave func()) {
+	<-s.turn
+	return s.leave
+}
+
+func (s *Spool) leave() { s.turn <- struct{}{} }
+
 // Notes are what Open found and repaired, for a person.
 func (s *Spool) Notes() []string { return s.notes }
 
 // Stats reads the counters.
 func (s *Spool) Stats() Stats {
+	defer s.enter()()
 	st := s.stats
 	st.Bytes, st.Unsent = s.bytes(), s.unsent
 	return st
@@ -106,6 +118,11 @@ func (s *Spool) bytes() (sum int64) {
 
 // Last is the newest batch accepted of a node; zero when there is none.
 func (s *Spool) Last(name string) Name {
+	defer s.enter()()
+	return s.last(name)
+}
+
+func (s *Spool) last(name string) Name {
 	if n := s.nodes[name]; n != nil {
 		return n.last
 	}
@@ -114,6 +131,7 @@ func (s *Spool) Last(name string) Name {
 
 // Sent is the newest mark of a node; zero when there is none.
 func (s *Spool) Sent(name string) Mark {
+	defer s.enter()()
 	if n := s.nodes[name]; n != nil {
 		return n.mark
 	}
@@ -134,6 +152,7 @@ func (s *Spool) node(name string) *node {
 // an error none was accepted and everything accepted earlier is unharmed; ErrFull and a full disk may be retried once
 // there is room, ErrBroken needs a new Open.
 func (s *Spool) Append(batches ...usage.Batch) error {
+	defer s.enter()()
 	if s.broken {
 		return fmt.Errorf("append %d batches: %w", len(batches), ErrBroken)
 	}
@@ -145,7 +164,7 @@ func (s *Spool) Append(batches ...usage.Batch) error {
 		name := Name{b.Run, b.Seq}
 		last, ok := newest[b.Node]
 		if !ok {
-			last = s.Last(b.Node)
+			last = s.last(b.Node)
 		}
 		err := b.Validate()
 		if b.Signature != nil {
@@ -211,6 +230,7 @@ func (s *Spool) sync(seg *segment) error {
 
 // Unsent reads the oldest batches that wait, in order, up to max of them and about maxBytes.
 func (s *Spool) Unsent(max, maxBytes int) ([]usage.Batch, error) {
+	defer s.enter()()
 	for s.next < len(s.entries) && s.entries[s.next].sent {
 		s.next++
 	}
@@ -263,6 +283,7 @@ func (s *Spool) read(out []usage.Batch, entries []*entry) ([]usage.Batch, error)
 
 // Find reads a batch that is still here.
 func (s *Spool) Find(name string, at Name) (usage.Batch, bool, error) {
+	defer s.enter()()
 	for i := len(s.entries) - 1; i >= 0; i-- {
 		if e := &s.entries[i]; e.node.name == name && e.name == at {
 			found, err := s.read(nil, []*entry{e})
@@ -278,6 +299,7 @@ func (s *Spool) Find(name string, at Name) (usage.Batch, bool, error) {
 // MarkSent records what the log acknowledged and lets go of segments whose time has come: all their batches
 // acknowledged, and KeepSeconds of sample time passed since. The marks are on disk with the next Append at the latest.
 func (s *Spool) MarkSent(marks ...Mark) error {
+	defer s.enter()()
 	if s.broken {
 		return fmt.Errorf("mark batches sent: %w", ErrBroken)
 	}
@@ -312,6 +334,7 @@ func (s *Spool) applyMarks(marks []Mark) {
 // Rewind makes a node's batches after a name wait again: the log lost what it had acknowledged. It returns how many
 // it brings back, and the oldest batch of the node that is still here, zero when none is.
 func (s *Spool) Rewind(name string, after Name) (back int, oldest Name) {
+	defer s.enter()()
 	n := s.node(name)
 	n.mark.Sent, n.mark.Position = after, 0
 	for i := range s.entries {
@@ -334,6 +357,7 @@ func (s *Spool) Rewind(name string, after Name) (back int, oldest Name) {
 
 // Close gives the files back. What was accepted is already safe.
 func (s *Spool) Close() error {
+	defer s.enter()()
 	var err error
 	for _, g := range s.segments {
 		err = errors.Join(err, g.file.Close())

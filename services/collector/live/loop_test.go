@@ -1,0 +1,241 @@
+package live_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/live"
+	"github.com/gpuhour/gpuhour/services/collector/live/livetest"
+	"github.com/gpuhour/gpuhour/services/collector/spool"
+	"github.com/gpuhour/gpuhour/services/collector/spool/spooltest"
+)
+
+// pass is time in which nothing else happens.
+func pass(d time.Duration) event { return event{after: d} }
+
+// dies lets the process die at the next change of the disk, before it or after it.
+func dies(whole bool) event {
+	return event{do: func(w *world) { w.disk.DieIn(1, whole) }}
+}
+
+// TestLives is the table of how a life ends and the next begins, five minutes later.
+func TestLives(t *testing.T) {
+	for name, c := range map[string]struct {
+		first []event
+		next  func(*world)
+		gaps  string // of the node, in seconds from the start
+		lost  int    // seconds that were sampled in the first life
+	}{
+		"stopped as it should be": {[]event{pass(25 * time.Second)}, func(w *world) { w.kill() }, "25-325 stopped, ", 0},
+		"killed": {
+			[]event{pass(15 * time.Second), dies(false), pass(time.Hour)},
+			func(w *world) { w.kill() },
+			"10-320 killed, ", 10,
+		},
+		"killed after the last record was written": {
+			[]event{pass(15 * time.Second), dies(true), pass(time.Hour)},
+			func(w *world) { w.kill() },
+			"20-320 killed, ", 0,
+		},
+		"the power fails": {
+			[]event{pass(15 * time.Second), dies(false), pass(time.Hour)},
+			func(w *world) { w.reboot(0, false) },
+			"10-320 rebooted, ", 10,
+		},
+		"stopped, and the machine starts anew": {
+			[]event{pass(25 * time.Second)}, func(w *world) { w.reboot(0, false) }, "25-325 stopped, ", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld("a")
+				err := w.live(t, c.first...)
+				equal(t, w.disk.Dead(), err != nil)
+				c.next(w)
+				<-time.After(5*time.Minute - w.cameAfter())
+				check(t, w.live(t, pass(30*time.Second)))
+				lost, err := w.settled()
+				check(t, err)
+				equal(t, c.gaps, nodeGaps(w.log.Held()))
+				equal(t, c.lost, lost[1])
+			})
+		})
+	}
+}
+
+// cameAfter is how long ago the last tick was, in whole seconds.
+func (w *world) cameAfter() time.Duration {
+	now := w.clock.Now().Wall.Unix()
+	return time.Duration(now-int64(w.ticks[len(w.ticks)-1].at)-1) * time.Second
+}
+
+func TestABrokerThatIsAwayForHoursDelaysNothing(t *testing.T) {
+	for name, fault := range map[string]livetest.Fault{"refuses": livetest.Down, "hangs": livetest.Hanging} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld("a", "b")
+				w.log.Always(fault)
+				var away live.Stats
+				check(t, w.live(t, pass(6*time.Hour), event{do: func(w *world) { w.log.Always(livetest.Fine) }}, pass(5*time.Minute)))
+				away = w.stats
+				lost, err := w.settled()
+				check(t, err)
+				equal(t, 0, total(lost))
+				equal(t, "", nodeGaps(w.log.Held()))
+				equal(t, 0, away.Spool.Unsent)
+				t.Logf("6 h away: %d seconds sampled, %d batches published after it, %d failed attempts, jitter %v, %v",
+					away.Seconds, away.Publisher.Published, away.PublishErrors, away.Jitter, away.Alarms)
+			})
+		})
+	}
+}
+
+func TestAFullSpoolIsThinnedWithAnAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a", "b")
+		w.opts = spool.Options{MaxBytes: 64 << 10}
+		w.log.Always(livetest.Down)
+		check(t, w.live(t, pass(2*time.Hour), event{do: func(w *world) { w.log.Always(livetest.Fine) }}, pass(5*time.Minute)))
+		lost, err := w.settled()
+		check(t, err)
+		if w.stats.Spool.Lost == 0 || total(lost) != w.stats.Spool.Lost {
+			t.Fatalf("%d seconds are not counted, the spool says it thinned %d", total(lost), w.stats.Spool.Lost)
+		}
+		if w.stats.Alarms["thinned"] == 0 {
+			t.Fatalf("nobody was told: %v", w.stats.Alarms)
+		}
+		t.Logf("2 h away with 64 KiB: %d seconds sampled, %d thinned", w.stats.Seconds, total(lost))
+	})
+}
+
+func TestAFullDiskHoldsThenPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		w.cfg.MaxHeld = 6
+		full := func(on bool) event { return event{do: func(w *world) { w.disk.SetFull(on) }} }
+		check(t, w.live(t, pass(20*time.Second), full(true), pass(2*time.Minute), full(false), pass(time.Minute)))
+		lost, err := w.settled()
+		check(t, err)
+		equal(t, 0, total(lost))
+		// Six batches of ten seconds wait, from 20 on. Whether the disk or the tick of 141 comes first is open: both come at 141.0.
+		if got := nodeGaps(w.log.Held()); got != "80-140 paused, " && got != "80-141 paused, " {
+			t.Fatalf("gaps are %s", got)
+		}
+		t.Log(w.stats.Unseen, w.stats.Alarms)
+	})
+}
+
+func TestASickDiskDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		var release func()
+		check(t, w.live(t, pass(15*time.Second), event{do: func(w *world) { release = w.disk.Stall() }}, pass(time.Minute),
+			event{do: func(*world) { release() }}, pass(time.Minute)))
+		_, err := w.settled()
+		check(t, err)
+		equal(t, "", nodeGaps(w.log.Held()))
+		equal(t, time.Duration(0), w.stats.Jitter.Max)
+		equal(t, uint64(135), w.stats.Seconds)
+	})
+}
+
+func TestADiskThatHangsForEverDoesNotHoldTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		var release func()
+		err := w.live(t, pass(15*time.Second), event{do: func(w *world) { release = w.disk.Stall() }}, pass(time.Minute))
+		if !errors.Is(err, live.ErrStuck) {
+			t.Fatalf("error is %v", err)
+		}
+		w.kill()
+		release()
+		synctest.Wait()
+		check(t, w.live(t, pass(time.Minute)))
+		_, err = w.settled()
+		check(t, err)
+	})
+}
+
+func TestARewoundStreamIsFilledAgainLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		check(t, w.live(t, pass(5*time.Minute), event{do: func(w *world) { w.log.Rewind(7) }}, pass(time.Minute)))
+		lost, err := w.settled()
+		check(t, err)
+		equal(t, 0, total(lost))
+		equal(t, uint64(23), w.stats.Publisher.Resent)
+		t.Logf("%+v", w.stats.Publisher)
+	})
+}
+
+func TestAClonedNodeEndsByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		foreign := usage.Batch{Node: "n", Boot: "clone", Run: 1 << 40, Seq: 1, Minute: (start + 60).Minute(), Spoken: 1}
+		err := w.live(t, pass(35*time.Second), event{do: func(w *world) { w.log.Put(foreign) }}, pass(time.Hour))
+		if !errors.Is(err, collector.ErrCloned) {
+			t.Fatalf("error is %v", err)
+		}
+		equal(t, uint64(40), w.stats.Seconds) // the next flush meets it
+		t.Log(err)
+		err = w.live(t, pass(time.Hour)) // and a restart too
+		if !errors.Is(err, collector.ErrCloned) {
+			t.Fatalf("error is %v", err)
+		}
+	})
+}
+
+func TestADiskThatBreaksEndsByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		err := w.live(t, pass(15*time.Second), dies(false), pass(time.Minute))
+		if !errors.Is(err, spooltest.ErrDied) || !errors.Is(err, spool.ErrBroken) {
+			t.Fatalf("error is %v", err)
+		}
+	})
+}
+
+func TestNothingIsSampledBeforeTheClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		early := time.Duration(start-1000) * time.Second
+		w.clock.Step(-early)
+		check(t, w.live(t, pass(30*time.Second+time.Second/2), event{do: func(w *world) { w.clock.Step(early) }}, pass(30*time.Second)))
+		equal(t, start+31, w.ticks[0].at)
+		equal(t, "", nodeGaps(w.log.Held()))
+		if w.stats.Alarms["clock_not_set"] == 0 {
+			t.Fatal("nobody was told")
+		}
+	})
+}
+
+func TestHangingCallsAreCountedAndNothingElseIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a", "b", "c")
+		check(t, w.live(t, pass(10*time.Second), event{do: func(w *world) { w.node.Hang("b"); w.node.Hang("scan") }}, pass(30*time.Second)))
+		equal(t, 2, w.hung)
+		equal(t, 1, w.node.Sessions()) // it is not closed under a call
+		equal(t, map[usage.GapReason]uint64{usage.GapTimeout: 30}, w.stats.Unseen.Device)
+		_, err := w.settled()
+		check(t, err)
+		w.node.ReleaseAll() // the bubble ends only when no goroutine is left
+	})
+}
+
+func TestANodeThatCannotBeOpenedIsAGapWithItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		w.node.OpenFails(fmt.Errorf("open the driver: %w", fs.ErrPermission))
+		check(t, w.live(t, pass(25*time.Second), event{do: func(w *world) { w.node.OpenFails(nil) }}, pass(time.Minute)))
+		_, err := w.settled()
+		check(t, err)
+		equal(t, "0-31 permission, ", nodeGaps(w.log.Held())) // tried at 1, 2, 4, 8, 16 and 32
+		equal(t, uint64(31), w.stats.Failed)
+	})
+}

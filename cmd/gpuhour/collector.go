@@ -4,146 +4,249 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour"
-	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/core/usage"
-	"github.com/gpuhour/gpuhour/platform/bus"
+	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
 	"github.com/gpuhour/gpuhour/platform/config"
+	"github.com/gpuhour/gpuhour/platform/obs"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/buslog"
+	"github.com/gpuhour/gpuhour/services/collector/exporter"
+	"github.com/gpuhour/gpuhour/services/collector/ingestlog"
+	"github.com/gpuhour/gpuhour/services/collector/live"
 	"github.com/gpuhour/gpuhour/services/collector/nodekey"
-	"github.com/gpuhour/gpuhour/services/collector/recorded"
+	"github.com/gpuhour/gpuhour/services/collector/nvml"
 	"github.com/gpuhour/gpuhour/services/collector/spool"
 )
 
 func collectorCommand() *cobra.Command {
-	var node, trace, spoolDir, keyFile string
-	var loop bool
+	var from sources
+	var to destination
+	var once bool
 	c := &cobra.Command{
 		Use:   "collector",
-		Short: "Sample this node once a second from a recording and send it to the log",
-		Long: `The collector plays a recording at the machine's own clock: CSV with the first line
-  ` + recorded.Header + `
-Every batch is in the spool before it is sent; what the log did not take is sent again.
-This version reads recordings only: it has no source for real GPUs yet, and says so.`,
+		Short: "Sample this node's GPUs once a second and send what they say to the log",
+		Long: `The collector samples every GPU and slice of this node once a second: NVIDIA's through the driver's
+library, others through the pages of their exporters (--endpoint). Each batch of ten seconds is in
+the spool before it is sent; what the log does not take waits there, for hours if need be. What was
+not seen is in the log as a gap with its reason. --once shows what it sees and sends nothing.`,
 		Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if trace == "" {
-				return errors.New("--trace: name a recording; this version has no source for real GPUs")
-			}
-			if node == "" {
-				return errors.New("--node: this machine has no name; give one")
-			}
-			cfg, err := config.Load(c.Flags())
+			open, err := from.opener()
 			if err != nil {
 				return err
 			}
-			key, err := nodeKey(cfg, keyFile)
-			if err != nil {
-				return err
+			if once {
+				return showOnce(c, open)
 			}
-			if spoolDir == "" {
-				spoolDir = cfg.Path("spool", node)
-			}
-			play := recording{node: node, trace: trace, spool: spoolDir, loop: loop, key: key}
-			if cfg.NATS.URL == "" {
-				return attach(c, func(e *gpuhour.Engine) error { return play.collect(c, e.Bus()) })
-			}
-			b, err := gpuhour.DialNode(c.Context(), cfg, node)
-			if err != nil {
-				return err
-			}
-			return errors.Join(play.collect(c, b), b.Close())
+			return collect(c, open, to)
 		},
 	}
 	settings(c)
-	host, _ := os.Hostname() // without a name --node is asked for
-	c.Flags().StringVar(&node, "node", host, "name of this node")
-	c.Flags().StringVar(&trace, "trace", "", "recording to play (CSV)")
-	c.Flags().StringVar(&spoolDir, "spool", "", "spool directory; spool/NODE below the data directory when not given")
-	c.Flags().StringVar(&keyFile, "key", "", "the node's private key, with which batches are signed; "+nodekey.FileName+" in the data directory where that is there")
-	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
+	c.Flags().Lookup("http-listen").Hidden = false
+	from.flags(c)
+	to.flags(c)
+	c.Flags().BoolVar(&once, "once", false, "show what is seen now, and end")
+	c.AddCommand(recordCommand(), replayCommand())
 	return c
 }
 
-// recording is what the collector plays.
-type recording struct {
-	node, trace, spool string
-	loop               bool
-	key                *nodekey.Key // nil: batches are not signed
+// sources say what is sampled.
+type sources struct {
+	library   string
+	endpoints []string
+	vendor    string
 }
 
-func (p recording) collect(c *cobra.Command, b bus.Bus) (err error) {
-	node, trace, spoolDir := p.node, p.trace, p.spool
-	f, err := os.Open(trace)
-	if err != nil {
-		return fmt.Errorf("read the recording: %w", err)
-	}
-	defer f.Close()
-	rec, err := recorded.ReadCSV(trace, f)
-	if err != nil {
-		return err
-	}
-	files, err := spool.Dir(spoolDir)
-	if err != nil {
-		return err
-	}
-	sp, err := spool.Open(files, spool.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sp.Close()) }()
-	for _, n := range sp.Notes() {
-		slog.Warn("spool", "note", n)
-	}
-	start := span.Second(time.Now().Unix())
-	source := rec.From(start, p.loop)
-	cfg := collector.Config{Boot: "recording", FirstRun: uint64(start), Clock: usage.ClockEvidence{State: usage.ClockUnknown}}
-	if p.key != nil {
-		cfg.Signer = p.key
-		fmt.Fprintf(c.ErrOrStderr(), "signing with key %s\n", p.key.Public().Fingerprint())
-	}
-	engine := collector.New(cfg, []collector.Node{{Name: node, Source: source}}, sp, buslog.New(b))
-	ctx := c.Context()
-	fmt.Fprintf(c.ErrOrStderr(), "sampling node %s from %s, once a second; interrupt it to stop\n", node, trace)
-	sampling := sampleEverySecond(ctx, engine, source.Window)
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := errors.Join(sampling, engine.Stop(stopping)); err != nil {
-		return fmt.Errorf("send the last batches: %w; they stay in %s and are sent at the next start", err, spoolDir)
-	}
-	seen, _ := engine.Samples()
-	fmt.Fprintf(c.OutOrStdout(), "%s sampled; the log has %s\n", count(int(seen), "GPU-second"), count(int(engine.Counters().Published), "batch"))
-	return nil
+func (s *sources) flags(c *cobra.Command) {
+	c.Flags().StringSliceVar(&s.endpoints, "endpoint", nil, "page of dcgm-exporter, AMD's device-metrics-exporter or Ascend's npu-exporter to read instead of NVML, like http://127.0.0.1:9400/metrics")
+	c.Flags().StringVar(&s.vendor, "vendor", "", "whose exporter it is: nvidia, amd or ascend; told by its page when not given")
+	c.Flags().StringVar(&s.library, "nvml-library", "", "path of libnvidia-ml.so.1, where the loader does not find it")
 }
 
-// sampleEverySecond samples each wall second that is over once, until the recording ends or ctx does. Seconds the process
-// slept through are not sampled: they stay a gap. It gives up on what only a person can mend: a broken spool, a cloned node.
-func sampleEverySecond(ctx context.Context, engine *collector.Engine, window span.Span) error {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for at := span.Second(time.Now().Unix()); at < window.To; {
-		err := engine.Step(ctx, at)
-		switch {
-		case errors.Is(err, spool.ErrBroken) || errors.Is(err, collector.ErrCloned):
-			return err
-		case err != nil && ctx.Err() == nil:
-			slog.Error("collector", "error", err)
+// endpointTime is how long a page may take: less than a second's sampling has.
+const endpointTime = 650 * time.Millisecond
+
+// opener says how a session with the hardware is begun. What a person wrote wrong is found now, what is missing on the machine later.
+func (s *sources) opener() (func() (collector.Hardware, error), error) {
+	if len(s.endpoints) == 0 {
+		if s.vendor != "" {
+			return nil, errors.New("--vendor says whose page an --endpoint is; there is none")
 		}
-		for next := at; next <= at; next = span.Second(time.Now().Unix()) {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
+		return func() (collector.Hardware, error) { return nvml.Open(nvml.Options{LibraryPath: s.library}) }, nil
+	}
+	if s.library != "" {
+		return nil, errors.New("--nvml-library and --endpoint: a collector reads the driver or exporters; run two, with two names, for both")
+	}
+	vendor, err := exporter.ParseVendor(s.vendor)
+	if err != nil {
+		return nil, fmt.Errorf("--vendor: %w", err)
+	}
+	options := exporter.Options{URLs: s.endpoints, Vendor: vendor, Timeout: endpointTime}
+	if _, err := exporter.Open(options); err != nil {
+		return nil, fmt.Errorf("--endpoint: %w", err)
+	}
+	return func() (collector.Hardware, error) { return exporter.Open(options) }, nil
+}
+
+// destination says as whom, where to and through what a node's usage goes.
+type destination struct {
+	node, spool, key string
+	limitMiB         int64
+	ingest           bool
+}
+
+func (d *destination) flags(c *cobra.Command) {
+	host, _ := os.Hostname() // without a name --node is asked for
+	c.Flags().StringVar(&d.node, "node", host, "name of this node")
+	c.Flags().StringVar(&d.spool, "spool", "", "spool directory; spool/NODE below the data directory when not given")
+	c.Flags().Int64Var(&d.limitMiB, "spool-limit", 256, "MiB that the spool may take: a day of eight busy GPUs without a log takes some 10")
+	c.Flags().StringVar(&d.key, "key", "", "the node's private key, with which batches are signed; "+nodekey.FileName+" in the data directory where that is there")
+	c.Flags().BoolVar(&d.ingest, "ingest", false, "send through an ingest, as in a large fleet, and not to the log itself")
+}
+
+// connection is a log and what it runs over.
+type connection struct {
+	collector.Log
+	io.Closer
+}
+
+// log is where batches go, reached when there are some.
+func (d *destination) log(cfg config.Config) *collector.Dialled {
+	return collector.Dial(func(ctx context.Context) (collector.Connection, error) {
+		bus, err := gpuhour.DialNode(ctx, cfg, d.node)
+		if err != nil {
+			return nil, err
+		}
+		return connection{d.over(bus), bus}, nil
+	})
+}
+
+func (d *destination) over(bus *natsbus.Bus) collector.Log {
+	if d.ingest {
+		return ingestlog.New(bus)
+	}
+	return buslog.New(bus)
+}
+
+// road is everything behind a source: spool, key, log.
+type road struct {
+	cfg    config.Config
+	log    *slog.Logger
+	node   string
+	path   string // of the spool
+	spool  *spool.Spool
+	key    *nodekey.Key // nil: nothing is signed
+	remote *collector.Dialled
+}
+
+// open prepares a node's road. Nothing of it needs the log to answer.
+func (d *destination) open(c *cobra.Command) (*road, error) {
+	cfg, err := config.Load(c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	r := &road{cfg: cfg, node: d.node, path: d.spool, remote: d.log(cfg)}
+	switch {
+	case d.node == "":
+		return nil, errors.New("--node: this machine has no name; give one")
+	case len(d.node) > usage.MaxNameBytes:
+		return nil, fmt.Errorf("--node: a name has at most %d bytes", usage.MaxNameBytes)
+	case d.limitMiB < 1:
+		return nil, fmt.Errorf("--spool-limit %d; write at least 1 (MiB)", d.limitMiB)
+	}
+	if r.log, err = obs.Logger(c.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format); err != nil {
+		return nil, err
+	}
+	if r.key, err = nodeKey(cfg, d.key); err != nil {
+		return nil, err
+	}
+	if r.path == "" {
+		r.path = cfg.Path("spool", d.node)
+	}
+	files, err := spool.Dir(r.path)
+	if err != nil {
+		return nil, err
+	}
+	if r.spool, err = spool.Open(files, spool.Options{MaxBytes: d.limitMiB << 20}); err != nil {
+		return nil, err
+	}
+	for _, n := range r.spool.Notes() {
+		r.log.Warn("spool", "note", n)
+	}
+	return r, nil
+}
+
+// run samples a source until ctx ends, and then ends as it should. sampler is nil for a source that is none.
+func (r *road) run(ctx context.Context, source collector.Source, sampler *live.Sampler) (loop *live.Loop, err error) {
+	boot, err := live.BootID()
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	settings := live.Config{Node: collector.Node{Name: r.node, Source: source}, Boot: boot, Spool: r.spool, Log: r.remote, Logger: r.log}
+	if r.key != nil {
+		settings.Signer = r.key
+		r.log.Info("batches are signed", "key", r.key.Public().Fingerprint())
+	}
+	loop = live.New(settings)
+	metrics := obs.NewMetrics(gpuhour.Version)
+	metrics.Register(live.Metrics{Loop: loop, Sampler: sampler})
+	var running sync.WaitGroup
+	serving, stop := context.WithCancel(ctx)
+	if r.cfg.HTTP.Listen != "" {
+		running.Go(func() {
+			if err := metrics.Serve(serving, r.cfg.HTTP.Listen); err != nil {
+				r.log.Error("metrics are not served", "error", err)
 			}
-		}
-		at = span.Second(time.Now().Unix())
+		})
 	}
-	return nil
+	metrics.Ready(true)
+	err = loop.Run(ctx)
+	metrics.Ready(false)
+	stop()
+	running.Wait()
+	if errors.Is(err, live.ErrStuck) {
+		return loop, err // a call hangs in the spool or the log: they end with the process
+	}
+	return loop, errors.Join(err, r.close())
+}
+
+func (r *road) close() error { return errors.Join(r.spool.Close(), r.remote.Close()) }
+
+// told says at the end what was done and what is left.
+func (r *road) told(c *cobra.Command, loop *live.Loop) {
+	st := loop.Stats()
+	fmt.Fprintf(c.OutOrStdout(), "%s sampled; the log took %s", count(int(st.DeviceSeconds), "GPU-second"), count(int(st.Publisher.Published+st.Publisher.Adopted), "batch"))
+	if st.Spool.Unsent > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "; %s in %s, for the next start to send", count(st.Spool.Unsent, "batch"), r.path)
+	}
+	fmt.Fprintln(c.OutOrStdout())
+}
+
+func collect(c *cobra.Command, open func() (collector.Hardware, error), to destination) error {
+	r, err := to.open(c)
+	if err != nil {
+		return err
+	}
+	sampler := live.NewSampler(live.SamplerConfig{Open: open, Log: r.log})
+	r.log.Info("sampling once a second", "node", r.node, "spool", r.path)
+	loop, err := r.run(c.Context(), sampler, sampler)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
+	defer cancel()
+	hung, closing := sampler.Close(ending)
+	if hung > 0 {
+		r.log.Warn("calls hang in the driver; they end with the process", "calls", hung)
+	}
+	if loop != nil {
+		r.told(c, loop)
+	}
+	return errors.Join(err, closing)
 }

@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/live"
 	"github.com/gpuhour/gpuhour/services/invoicer/render"
 )
 
@@ -87,7 +90,6 @@ func onceTable(topology usage.Topology, all []seen, o render.Options) string {
 	}
 	t := render.Table{Width: o.Width, Colour: o.Colour, Columns: []render.Column{
 		{Head: "Device", Fit: render.Wrap},
-		{Head: "Model", Fit: render.Wrap},
 		{Head: "PCI"},
 		{Head: "Busy", Align: render.Right},
 		{Head: "Memory", Align: render.Right},
@@ -95,10 +97,11 @@ func onceTable(topology usage.Topology, all []seen, o render.Options) string {
 		{Head: "Energy", Align: render.Right},
 		{Head: "Throttle", Fit: render.Wrap},
 	}}
-	var missing []string
+	var missing lacks
+	var silent []string
 	for _, s := range all {
 		if s.err != nil {
-			missing = append(missing, fmt.Sprintf("%s: %v", s.unit.Name(), s.err))
+			silent = append(silent, fmt.Sprintf("%s: %v", s.unit.Name(), s.err))
 		}
 		readings := slices.Clone(s.readings)
 		slices.SortStableFunc(readings, func(a, b collector.Reading) int { // a device, then its slices
@@ -106,19 +109,14 @@ func onceTable(topology usage.Topology, all []seen, o render.Options) string {
 		})
 		for _, r := range readings {
 			onceRow(&t, info[r.Device], &r)
-			for _, f := range r.Faults {
-				t.Note("fault", faultText(f))
-			}
 		}
-		missing = append(missing, notRead(s)...)
+		missing.add(s.unit.Capabilities())
 	}
 	out.WriteString(t.String())
-	if len(missing) > 0 {
-		out.WriteString("\nnot read\n")
-		for _, m := range missing {
-			out.WriteString("  " + m + "\n")
-		}
+	for _, s := range silent {
+		out.WriteString("\n" + s + "\n")
 	}
+	out.WriteString(missing.text(len(info)))
 	return out.String()
 }
 
@@ -128,9 +126,9 @@ func wholeDevice(info map[string]usage.Device, name string) string {
 }
 
 func onceRow(t *render.Table, d usage.Device, r *collector.Reading) {
-	name, model := r.Device, d.Model
+	what, pci := cmp.Or(d.Model, "unknown model"), strings.TrimPrefix(d.PCI, "00000000:")
 	if d.Parent != "" {
-		name, model = "└ "+name, cmp.Or(d.Profile, model)
+		what, pci = "└ "+cmp.Or(d.Profile, "slice"), ""
 	}
 	show := func(m collector.Metric, text func(int64) string) string {
 		if !m.Read() {
@@ -143,13 +141,17 @@ func onceRow(t *render.Table, d usage.Device, r *collector.Reading) {
 		memory += " / " + gib(d.MemoryBytes)
 	}
 	t.Row(
-		name, model, strings.TrimPrefix(d.PCI, "00000000:"),
+		what, pci,
 		show(r.Busy, func(v int64) string { return fmt.Sprintf("%d %%", v) }),
 		memory,
 		show(r.Power, func(v int64) string { return fmt.Sprintf("%d.%d W", v/1000, v%1000/100) }),
 		show(r.Energy, func(v int64) string { return fmt.Sprintf("%d.%02d MJ", v/1e9, v%1e9/1e7) }),
 		show(r.Throttle, throttleText),
 	)
+	t.Note("name", r.Device)
+	for _, f := range r.Faults {
+		t.Note("fault", faultText(f))
+	}
 }
 
 // gib is bytes in GiB with one decimal, cut off.
@@ -190,21 +192,80 @@ func faultText(f usage.Fault) string {
 	}
 }
 
-// notRead lists the metrics that have no source or did not answer, one line for each metric and reason.
-func notRead(s seen) (lines []string) {
-	for _, c := range s.unit.Capabilities() {
-		if c.Reason == usage.ReasonNone {
+// lack is why metrics of some devices cannot be read.
+type lack struct {
+	metrics, devices []string
+	why              string
+}
+
+type lacks []*lack
+
+// add takes what a unit cannot read: one lack for all metrics of the same devices that lack it for the same reason.
+func (all *lacks) add(capabilities []collector.Capability) {
+	for _, c := range capabilities {
+		if c.Reason == usage.ReasonNone && c.Note == "" {
 			continue
 		}
-		line := fmt.Sprintf("%s: %s: %s", c.Device, c.Metric, reasonText(c.Reason))
-		if c.Note != "" {
-			line += "; " + c.Note
+		why := c.Note
+		if c.Reason != usage.ReasonNone {
+			why = strings.TrimSuffix(reasonText(c.Reason)+"; "+c.Note, "; ")
 		}
-		lines = append(lines, line)
+		i := slices.IndexFunc(*all, func(l *lack) bool { return l.why == why && l.metrics[0] == c.Metric })
+		if i < 0 {
+			*all = append(*all, &lack{[]string{c.Metric}, nil, why})
+			i = len(*all) - 1
+		}
+		(*all)[i].devices = append((*all)[i].devices, c.Device)
 	}
-	return lines
+}
+
+// text lists them; of is how many devices there are.
+func (all lacks) text(of int) string {
+	var merged lacks
+	for _, l := range all {
+		i := slices.IndexFunc(merged, func(m *lack) bool { return m.why == l.why && slices.Equal(m.devices, l.devices) })
+		if i < 0 {
+			merged = append(merged, l)
+			continue
+		}
+		merged[i].metrics = append(merged[i].metrics, l.metrics...)
+	}
+	if len(merged) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString("\nnot read, or worth knowing\n")
+	for _, l := range merged {
+		who := strings.Join(l.devices, "\n    ")
+		if len(l.devices) == of {
+			who = "all devices"
+		}
+		fmt.Fprintf(&out, "  %s: %s\n    %s\n", strings.Join(l.metrics, ", "), l.why, who)
+	}
+	return out.String()
 }
 
 func reasonText(r usage.Reason) string {
 	return strings.ReplaceAll(usage.GapReason(r).String(), "_", " ")
+}
+
+// showOnce prints what is seen now.
+func showOnce(c *cobra.Command, open func() (collector.Hardware, error)) error {
+	h, err := open()
+	if err != nil {
+		return fmt.Errorf("open the hardware: %w; devices of other vendors are read through their exporter, with --endpoint", err)
+	}
+	all, err := lookOnce(c.Context(), h)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	o, err := look(c)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	topology := h.Topology()
+	fmt.Fprintf(c.OutOrStdout(), "%s, driver %s; %s; clock %s\n\n", orNone(topology.Source), cmp.Or(topology.Driver, "unknown"),
+		time.Now().UTC().Format(time.DateTime+" UTC"), clockText(live.Machine{}.Evidence()))
+	fmt.Fprint(c.OutOrStdout(), onceTable(topology, all, o))
+	return h.Close()
 }

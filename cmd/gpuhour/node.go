@@ -37,6 +37,7 @@ change a key: enrol the new one, let the node sign with it, revoke the old one.`
 
 func keygenCommand() *cobra.Command {
 	var out string
+	var keep bool
 	c := &cobra.Command{
 		Use: "keygen", Short: "Make this node's key, with which it signs; run it on the node", Args: takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -47,11 +48,8 @@ func keygenCommand() *cobra.Command {
 				}
 				out = cfg.Path(nodekey.FileName)
 			}
-			key, err := nodekey.Generate()
+			key, err := makeKey(out, keep)
 			if err != nil {
-				return err
-			}
-			if err := key.Write(out); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), `the private key is in %s and stays on this node
@@ -66,7 +64,22 @@ where the log is administered, run
 	}
 	settings(c)
 	c.Flags().StringVar(&out, "out", "", "file of the key; "+nodekey.FileName+" in the data directory when not given")
+	c.Flags().BoolVar(&keep, "keep", false, "where there is a key already, show its public half and make none")
 	return c
+}
+
+// makeKey writes a new key, or reads the one that is there and to be kept.
+func makeKey(path string, keep bool) (*nodekey.Key, error) {
+	if keep {
+		if _, err := os.Stat(path); err == nil {
+			return nodekey.Read(path)
+		}
+	}
+	key, err := nodekey.Generate()
+	if err != nil {
+		return nil, err
+	}
+	return key, key.Write(path)
 }
 
 func nkeyCommand() *cobra.Command {

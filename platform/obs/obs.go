@@ -65,6 +65,9 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
+// Register adds figures that are read when they are asked for.
+func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
+
 // Ready tells /readyz that the services run.
 func (m *Metrics) Ready(ready bool) { m.ready.Store(ready) }
 

@@ -47,5 +47,5 @@ var (
 	// ErrChanged asks for a Scan: devices or slices are others than before.
 	ErrChanged = errors.New("the devices of this unit changed")
 	// ErrSession asks to close the hardware and to open it anew: the driver was reloaded, or never was there.
-	ErrSession = errors.New("the driver's session is lost")
+	ErrSession = errors.New("there is no session with the driver")
 )

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/live"
+	"github.com/gpuhour/gpuhour/services/collector/recorded"
+)
+
+func recordCommand() *cobra.Command {
+	var from sources
+	var out string
+	var length time.Duration
+	c := &cobra.Command{
+		Use:   "record",
+		Short: "Write what this node's GPUs say into a file, for `gpuhour collector replay`",
+		Args:  takes(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			open, err := from.opener()
+			if err != nil {
+				return err
+			}
+			if out == "" || length < 0 {
+				return errors.New("--out: name the file of the recording; --for, where it is given, is above 0")
+			}
+			f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("%s is there already and stays; name another file with --out", out)
+			}
+			if err != nil {
+				return fmt.Errorf("write the recording: %w", err)
+			}
+			return errors.Join(record(c, open, f, length), f.Sync(), f.Close())
+		},
+	}
+	from.flags(c)
+	c.Flags().StringVar(&out, "out", "", "file of the recording (CSV)")
+	c.Flags().DurationVar(&length, "for", 0, "how long, like 10m; 0: until it is interrupted")
+	return c
+}
+
+// record writes every second that ends until ctx does, or length is over. Seconds that it misses stay out: they were slept through.
+func record(c *cobra.Command, open func() (collector.Hardware, error), to io.Writer, length time.Duration) error {
+	ctx := c.Context()
+	if length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, length+time.Second)
+		defer cancel()
+	}
+	sampler := live.NewSampler(live.SamplerConfig{Open: open})
+	w := recorded.NewWriter(to)
+	fmt.Fprintln(c.ErrOrStderr(), "recording; interrupt it to stop")
+	seconds, failed, err := recordSeconds(ctx, sampler, w)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_, closing := sampler.Close(ending)
+	if err = errors.Join(err, closing); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s recorded\n", count(seconds, "second"))
+	if failed != nil {
+		return fmt.Errorf("nothing of this node was seen at the end: %w", failed)
+	}
+	return nil
+}
+
+// recordSeconds returns how many seconds it wrote, and why the last of them saw nothing.
+func recordSeconds(ctx context.Context, sampler *live.Sampler, w *recorded.Writer) (seconds int, failed, err error) {
+	var told any
+	for {
+		now := time.Now()
+		edge := now.Truncate(time.Second).Add(time.Second)
+		select {
+		case <-ctx.Done():
+			return seconds, failed, nil
+		case <-time.After(edge.Sub(now)):
+		}
+		ended := span.Second(edge.Unix() - 1)
+		var readings []collector.Reading
+		readings, failed = sampler.Sample(ended, nil)
+		if t := sampler.Topology(); t != nil && any(t) != told {
+			told = t
+			w.Topology(*t)
+		}
+		if err := w.Write(ended, readings, failed != nil); err != nil {
+			return seconds, failed, err
+		}
+		seconds++
+	}
+}
+
+func replayCommand() *cobra.Command {
+	var to destination
+	var loop bool
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Play a recording as if it happened now, and send it to the log",
+		Long: `Replay plays a recording at this machine's own clock, as a collector that samples real GPUs would. A
+recording is CSV as ` + "`gpuhour collector record`" + ` writes it, or by hand with the first line
+  ` + recorded.Header + `
+where seconds count from 0 and an empty cell could not be read.`,
+		Args: takes(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return fmt.Errorf("read the recording: %w", err)
+			}
+			rec, err := recorded.ReadCSV(args[0], f)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+			for _, n := range rec.Notes {
+				fmt.Fprintln(c.ErrOrStderr(), n)
+			}
+			return playBack(c, rec, to, loop)
+		},
+	}
+	settings(c)
+	c.Flags().Lookup("http-listen").Hidden = false
+	to.flags(c)
+	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
+	return c
+}
+
+func playBack(c *cobra.Command, rec *recorded.Recording, to destination, again bool) error {
+	r, err := to.open(c)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(c.Context())
+	defer end()
+	played := &ending{Source: rec.From(span.Second(time.Now().Unix())+1, again), end: end}
+	fmt.Fprintf(c.ErrOrStderr(), "playing %s of node %s, once a second; interrupt it to stop\n", count(int(rec.Seconds), "second"), r.node)
+	loop, err := r.run(ctx, played, nil)
+	if loop != nil {
+		r.told(c, loop)
+	}
+	return err
+}
+
+// ending is a recording that stops the loop after its last second.
+type ending struct {
+	*recorded.Source
+	end func()
+}
+
+// Sample implements collector.Source.
+func (e *ending) Sample(at span.Second, into []collector.Reading) ([]collector.Reading, error) {
+	if at >= e.Window.To-1 {
+		e.end()
+	}
+	return e.Source.Sample(at, into)
+}

@@ -3,8 +3,15 @@
 // live), nor metrics that only dcgm-exporter has.
 //
 // It needs Linux and cgo; any other build has an Open that says so. The library is loaded at run time by path, once in a process.
-// Its calls are bound when they are made, so the program must not be linked with -z now, as hardened toolchains do by themselves: it
-// would not even start where there is no driver. go build -ldflags=-extldflags=-Wl,-z,lazy undoes that.
+//
+// On amd64 and arm64 a program with this package starts everywhere, however it is linked and whether or not there is a driver:
+// forward.S defines every function that go-nvml leaves undefined, and Open leads them to the library. So go-nvml reaches the
+// library only after an Open: before it each call returns NVML_ERROR_UNINITIALIZED, and after it one that the library lacks
+// NVML_ERROR_FUNCTION_NOT_FOUND. On other architectures the dynamic linker binds each call when it is made: such a program does
+// not start when it is linked with -z now or against musl, and a call of a missing function ends the process.
+//
+// musl has two constants less than go-nvml wants: CGO_CFLAGS="-O2 -DRTLD_DEEPBIND=8 -DRTLD_DI_ORIGIN=6" builds it there, where
+// neither is used, and CGO_ENABLED=0 leaves NVML out.
 //
 // # What each value is
 //
@@ -41,5 +48,6 @@
 // its GPU's lane, nothing else is asked of that GPU, Scan goes on with what it knew, and Close leaves the session open. A library
 // of another version than the driver (after an upgrade) stays loaded until the process ends: then only a restart helps.
 //
-// A missing symbol would end the process at the call, so every one is looked up when the library is loaded.
+// Which calls a library has is looked up when it is loaded: an older call takes the place of one that is missing, or what it is for
+// is not supported.
 package nvml

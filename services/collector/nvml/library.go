@@ -14,9 +14,9 @@ import (
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
-// library is the one of this process. The binding keeps which version of a call a library has in package variables, and the
-// dynamic linker keeps the address of each call once it was made: a second path, or the first one unloaded and loaded elsewhere,
-// would send calls to the wrong place. So the path is fixed by the first Open that finds it, and the library is never unloaded.
+// library is the one of this process. The binding keeps which version of a call a library has in package variables, and bind, or
+// the dynamic linker, the address of each call: a second path, or the first one unloaded and loaded elsewhere, would send calls to
+// the wrong place. So the path is fixed by the first Open that finds it, and the library is never unloaded.
 //
 //tidy:process
 var library struct {
@@ -66,6 +66,9 @@ func load(path string) (gonvml.Interface, calls, error) {
 		if !slices.ContainsFunc(names, func(name string) bool { return loaded.Lookup(name) == nil }) {
 			return nil, calls{}, fmt.Errorf("load %s: it has no %s, so it is no NVML library, or one too old to be used", path, strings.Join(names, " or "))
 		}
+	}
+	if err := bind(path); err != nil {
+		return nil, calls{}, err
 	}
 	library.path, library.lib, library.calls = path, gonvml.New(gonvml.WithLibraryPath(path)), lookUp(loaded)
 	return library.lib, library.calls, nil

@@ -45,8 +45,15 @@ func child(path string) int {
 
 func inChild(t *testing.T, library string, s *nvmltest.Script) string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	return inProgram(t, os.Args[0], library, s)
+}
+
+// inProgram is inChild with another build of this binary and more in its environment.
+func inProgram(t *testing.T, program, library string, s *nvmltest.Script, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), childLibrary+"="+library, nvmltest.EnvScript+"="+s.Path(), nvmltest.EnvNews+"="+s.News())
+	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the process died: %v\n%s", err, out)
@@ -54,8 +61,8 @@ func inChild(t *testing.T, library string, s *nvmltest.Script) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestLibrariesThatLackCalls: a call to a symbol that is not there would end the process. It is not made: an older call takes its
-// place, or what it is for is not supported.
+// TestLibrariesThatLackCalls: a call to a symbol that is not there is not made: an older call takes its place, or what it is for is
+// not supported.
 func TestLibrariesThatLackCalls(t *testing.T) {
 	s := nvmltest.Start(t)
 	steady(s, 0, "GPU-a").Set("memory_reserved", 500)

@@ -62,7 +62,7 @@ func Need(t testing.TB, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, exec.ErrNotFound) && os.Getenv("REQUIRE_STACK") != "1":
-		t.Skipf("NOT TESTED, NO C COMPILER: %v", err)
+		t.Skipf("NOT TESTED, NO COMPILER: %v", err)
 	default:
 		t.Fatal(err)
 	}

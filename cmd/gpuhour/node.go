@@ -20,6 +20,7 @@ import (
 	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/services/collector/nodekey"
+	"github.com/gpuhour/gpuhour/services/ingest/wire"
 	"github.com/gpuhour/gpuhour/services/nodes"
 )
 
@@ -266,7 +267,7 @@ func permissionsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "permissions NODE", Short: "Print the NATS user of a node for the server's settings", Args: takes(1, 1),
 		Long: `permissions prints what the server's settings need so that this node may publish its own batches,
-ask for its own last one, and nothing else. deploy/nats/nodes.conf shows where it goes. With several
+to the log or through an ingest, ask for its own last one, and nothing else. deploy/nats/nodes.conf shows where it goes. With several
 keys it prints a user for each: so a key is changed without a gap.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := (&fact.NodeEnrolled{Node: args[0], PublicKey: fact.PublicKey{1}, By: "x"}).Validate(); err != nil {
@@ -277,7 +278,7 @@ keys it prints a user for each: so a key is changed without a gap.`,
 					return fmt.Errorf("--nkey %q: write a user's public key, which begins with U and has 56 letters and digits; `gpuhour node nkey` prints one", k)
 				}
 			}
-			fmt.Fprint(c.OutOrStdout(), natsbus.PublisherUsers(args[0], codec.UsageSubject(args[0]), codec.Token(args[0]), keys))
+			fmt.Fprint(c.OutOrStdout(), natsbus.PublisherUsers(args[0], codec.UsageSubject(args[0]), wire.Subject(codec.UsageSubject(args[0])), codec.Token(args[0]), keys))
 			return nil
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -33,11 +34,21 @@ func neverLeft(err error) bool {
 		errors.Is(err, bus.ErrDenied)
 }
 
+// answerable tells an inbox from any other subject: who asks names where the answer goes, and it is sent with our rights, not with
+// the asker's. Across accounts the server puts a subject of its own there.
+func answerable(reply string) bool {
+	return strings.HasPrefix(reply, "_INBOX") || strings.HasPrefix(reply, "_R_.")
+}
+
 // Serve hands every question on a subject, which may have wildcards, to take; of all that serve under one name one gets it.
 // take runs in one goroutine and must not block: the server drops the connection of one that does not read. It owns the data,
-// and may answer from any goroutine. stop ends it: it returns once take was called with all that arrived, or with ctx.
+// and may answer from any goroutine. A question that names no inbox for its answer is dropped. stop ends it: it returns once take was called with all that arrived, or with ctx.
 func (b *Bus) Serve(subject, name string, take func(subject string, data []byte, answer func([]byte) error)) (stop func(context.Context) error, err error) {
-	sub, err := b.nc.QueueSubscribe(subject, name, func(m *nats.Msg) { take(m.Subject, m.Data, m.Respond) })
+	sub, err := b.nc.QueueSubscribe(subject, name, func(m *nats.Msg) {
+		if answerable(m.Reply) {
+			take(m.Subject, m.Data, m.Respond)
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("serve %s: %w", subject, b.explain(context.Background(), err))
 	}

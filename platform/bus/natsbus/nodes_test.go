@@ -98,7 +98,7 @@ func startSite(t *testing.T, until time.Duration, edit func(string) string) *sit
 	users := "users: [\n"
 	for _, node := range []string{"node7", "rack 4"} {
 		_, public := newKey(s.dir, node)
-		users += natsbus.PublisherUsers(node, codec.UsageSubject(node), codec.Token(node), []string{public})
+		users += natsbus.PublisherUsers(node, codec.UsageSubject(node), question(node), codec.Token(node), []string{public})
 	}
 	conf := must(os.ReadFile(filepath.FromSlash("../../../deploy/nats/nodes.conf")))
 	text := strings.NewReplacer("/etc/nats/tls", s.dir, `"/data"`, `"`+s.dir+`/data"`, "0.0.0.0:4222", "127.0.0.1:-1", "127.0.0.1:8222", "127.0.0.1:-1").Replace(string(conf))
@@ -140,6 +140,11 @@ func (s *site) node(name string) *natsbus.Bus {
 		s.t.Fatal(err)
 	}
 	return b
+}
+
+// question is where a node asks an ingest.
+func question(node string) string {
+	return strings.Replace(codec.UsageSubject(node), "gh.usage.", "gh.ingest.", 1)
 }
 
 func unchanged(text string) string { return text }
@@ -209,6 +214,48 @@ func TestANodeMayPublishItsOwnAndNothingElse(t *testing.T) {
 	}
 	if n, err := services.LastSeq(t.Context(), bus.Facts); n != 0 || err != nil {
 		t.Errorf("the facts end at %d, %v; want none", n, err)
+	}
+}
+
+// TestANodeAsksAnIngest through its own account, as itself alone, and has no answer put where it may not write.
+func TestANodeAsksAnIngest(t *testing.T) {
+	s := startSite(t, time.Hour, unchanged)
+	services, err := s.connect(natsbus.ConnectOptions{Access: s.access("services")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 10)
+	stop, err := services.Serve("gh.ingest.>", "ingest", func(subject string, data []byte, answer func([]byte) error) {
+		asked <- subject
+		_ = answer(append([]byte("got "), data...))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := s.node("node7")
+	answer, err := node.Ask(t.Context(), question("node7"), []byte("x"))
+	if err != nil || string(answer) != "got x" || <-asked != question("node7") {
+		t.Fatalf("answer %q, %v", answer, err)
+	}
+	if _, err := node.Ask(t.Context(), question("rack 4"), []byte("x")); !errors.Is(err, bus.ErrDenied) {
+		t.Errorf("asking as another node gives %v", err)
+	}
+	// The same question with the answer sent to a subject of the log, by one who is trusted to publish everywhere: it is not answered.
+	raw, err := nats.Connect(strings.Replace(s.server.ClientURL(), "nats://", "tls://", 1), nats.RootCAs(filepath.Join(s.dir, "ca.pem")), must(nats.NkeyOptionFromSeed(filepath.Join(s.dir, "services.nk"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	for _, reply := range []string{bus.Tick, "gh.fact.lease.L1", "gh.usage.14.node7"} {
+		if err := raw.PublishRequest(question("node7"), reply, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(raw.Flush(), stop(t.Context())); err != nil { // stop returns once everything that came was taken
+		t.Fatal(err)
+	}
+	if n, err := services.LastSeq(t.Context(), bus.Usage); n != 0 || err != nil || len(asked) != 0 {
+		t.Errorf("the usage stream ends at %d, %v; %d more questions were taken", n, err, len(asked))
 	}
 }
 
@@ -393,12 +440,12 @@ func TestExampleOfNodeUsers(t *testing.T) {
 	if !nkeys.IsValidPublicUserKey(key) {
 		t.Fatalf("%q is no user's key", key)
 	}
-	want := strings.Replace(natsbus.PublisherUsers("example", codec.UsageSubject("example"), codec.Token("example"), []string{key}),
+	want := strings.Replace(natsbus.PublisherUsers("example", codec.UsageSubject("example"), question("example"), codec.Token("example"), []string{key}),
 		`{ # "example"`, `{ # "example"; put your nodes in its place`, 1)
 	if !strings.Contains(text, "users: [\n"+want+"]\n") {
 		t.Errorf("the example is\n%s\nwant it to hold\n%s", text, want)
 	}
-	two := natsbus.PublisherUsers("n", codec.UsageSubject("n"), codec.Token("n"), []string{key, key})
+	two := natsbus.PublisherUsers("n", codec.UsageSubject("n"), question("n"), codec.Token("n"), []string{key, key})
 	if strings.Count(two, "nkey: ") != 2 || strings.Count(two, "permissions:") != 2 {
 		t.Errorf("two keys give\n%s", two)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -158,8 +159,8 @@ func (d *destination) open(c *cobra.Command) (*road, error) {
 	switch {
 	case d.node == "":
 		return nil, errors.New("--node: this machine has no name; give one")
-	case len(d.node) > usage.MaxNameBytes:
-		return nil, fmt.Errorf("--node: a name has at most %d bytes", usage.MaxNameBytes)
+	case len(d.node) > usage.MaxNameBytes || !utf8.ValidString(d.node):
+		return nil, fmt.Errorf("--node: a name is UTF-8 and has at most %d bytes", usage.MaxNameBytes)
 	case d.limitMiB < 1:
 		return nil, fmt.Errorf("--spool-limit %d; write at least 1 (MiB)", d.limitMiB)
 	}

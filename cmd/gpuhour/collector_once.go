@@ -22,6 +22,7 @@ import (
 const (
 	onceInterval = time.Second
 	oncePatience = 5 * time.Second // with a driver that does not answer
+	openPatience = time.Minute     // with one that is loaded first
 )
 
 // seen is what --once shows of one unit.
@@ -34,9 +35,32 @@ type seen struct {
 // errSilent is a unit that did not answer in time.
 var errSilent = errors.New("it does not answer")
 
+// patiently waits for a call that may hang in the driver, as long as it may take and the context lasts; then the call is left to the
+// process's end.
+func patiently[T any](ctx context.Context, d time.Duration, call func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	came := make(chan answer, 1)
+	go func() {
+		value, err := call()
+		came <- answer{value, err}
+	}()
+	var none T
+	select {
+	case a := <-came:
+		return a.value, a.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-time.After(d):
+		return none, fmt.Errorf("%w within %s", errSilent, d)
+	}
+}
+
 // lookOnce samples every unit of the hardware twice.
 func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
-	units, err := h.Scan()
+	units, err := patiently(ctx, openPatience, h.Scan)
 	if err != nil {
 		return nil, fmt.Errorf("look for devices: %w", err)
 	}
@@ -251,7 +275,7 @@ func reasonText(r usage.Reason) string {
 
 // showOnce prints what is seen now.
 func showOnce(c *cobra.Command, open func() (collector.Hardware, error)) error {
-	h, err := open()
+	h, err := patiently(c.Context(), openPatience, open)
 	if err != nil {
 		return fmt.Errorf("open the hardware: %w; devices of other vendors are read through their exporter, with --endpoint", err)
 	}

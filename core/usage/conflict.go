@@ -15,8 +15,8 @@ type Conflict struct {
 	Seconds  span.SecondMask
 }
 
-// Conflicts finds them for one minute, against each other and against standing rows. Batches of a run speak for
-// different seconds, so for a sound collector this looks at nothing but masks.
+// Conflicts finds them for one minute, against each other and against standing rows. Batches of a run in which a device
+// is speak for different seconds, so for a sound collector this looks at nothing but masks.
 func (a *Assembly) Conflicts(k Key, standing []Row) []Conflict {
 	m := a.minutes[k]
 	if m == nil || k.Device == "" || disjoint(m.list, standing) {

@@ -54,7 +54,8 @@ func (d *Dialled) with(ctx context.Context, f func(Log) error) error {
 		d.conn = conn
 	}
 	err := f(d.conn)
-	if err != nil && !errors.Is(err, ErrConflict) {
+	answered := err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrDeclined)
+	if !answered { // a fleet that reconnects because an ingest is busy would keep it so
 		err = errors.Join(err, d.close())
 	}
 	return err

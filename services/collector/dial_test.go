@@ -3,6 +3,7 @@ package collector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,16 +11,19 @@ import (
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
-// flaky is a connection to a log; it fails while broken is set.
+// flaky is a connection to a log; it fails while broken is set, and declines while busy is.
 type flaky struct {
 	collector.Log
-	broken *bool
-	closed *int
+	broken, busy *bool
+	closed       *int
 }
 
 func (f flaky) Publish(ctx context.Context, out []collector.Outgoing) (uint64, error) {
 	if *f.broken {
 		return 0, errors.New("the connection broke")
+	}
+	if *f.busy {
+		return 0, fmt.Errorf("%w: it is busy", collector.ErrDeclined)
 	}
 	return f.Log.Publish(ctx, out)
 }
@@ -31,13 +35,13 @@ func (f flaky) Close() error {
 
 func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
 	memory := &stream{}
-	dialled, closed, broken, away := 0, 0, false, true
+	dialled, closed, broken, busy, away := 0, 0, false, false, true
 	log := collector.Dial(func(context.Context) (collector.Connection, error) {
 		if away {
 			return nil, errors.New("nobody listens")
 		}
 		dialled++
-		return flaky{memory, &broken, &closed}, nil
+		return flaky{memory, &broken, &busy, &closed}, nil
 	})
 	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
 	r.Record(start, nil, usage.GapError, nil)
@@ -53,7 +57,10 @@ func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
 	publish("reach the log: nobody listens")
 	away, broken = false, true
 	publish("the connection broke")
-	broken = false
+	broken, busy = false, true
+	publish("it is busy")
+	publish("it is busy") // on the same connection
+	busy = false
 	publish("")
 	publish(collector.ErrConflict.Error()) // says nothing of the connection
 	held, err := log.Last(t.Context(), "n")

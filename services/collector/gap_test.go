@@ -46,7 +46,8 @@ func TestGapsOfAClockThatWentBack(t *testing.T) {
 	equal(t, []usage.Gap{
 		{From: start - 5, To: start, Reason: usage.GapStalled},
 		{From: start, To: start + 25, Reason: usage.GapSuspended},
-		{From: start + 25, To: start + 31, Reason: usage.GapStalled},
+		{From: start + 25, To: start + 30, Reason: usage.GapStalled},
+		{From: start + 30, To: start + 31, Reason: usage.GapError}, // it came again, and failed
 	}, b.Gaps)
 }
 

@@ -27,6 +27,7 @@ type Recorder struct {
 	seq     uint64
 	open    bool
 	last    span.Second
+	newest  span.Second // told, as far as that stands
 	spoken  span.SecondMask
 	devices []device
 	index   map[string]int
@@ -43,12 +44,41 @@ type Recorder struct {
 // device-seconds.
 type Unseen struct{ Node, Device map[usage.GapReason]uint64 }
 
-// device is the open block of one device; named tells whether it was in any reading of the open batch. gaps are the
-// seconds of that batch in which nothing was read.
+// device is the open block of one device; named tells whether it was in any reading of the open batch, last in which second. gaps
+// are the seconds of that batch in which nothing was read.
 type device struct {
 	named bool
+	last  span.Second
 	block usage.Block
 	gaps  []usage.Gap
+	past  [4]past // minutes that batches told of, by minute modulo 4
+}
+
+// past is the seconds of a minute in which earlier batches saw a device.
+type past struct {
+	minute span.Minute
+	seen   span.SecondMask
+}
+
+func (d *device) told(at span.Second) bool {
+	p := &d.past[int(at.Minute())%len(d.past)]
+	return p.minute == at.Minute() && p.seen.Has(int(at-p.minute.Start()))
+}
+
+// distrust forgets what was said.
+func (r *Recorder) distrust() {
+	r.newest = 0
+	for i := range r.devices {
+		clear(r.devices[i].past[:])
+	}
+}
+
+func (d *device) tell(m span.Minute) {
+	p := &d.past[int(m)%len(d.past)]
+	if p.minute != m {
+		*p = past{minute: m}
+	}
+	p.seen |= d.block.Seen
 }
 
 // NewRecorder starts a run.
@@ -59,13 +89,18 @@ func NewRecorder(id Identity) *Recorder {
 
 // Record takes one second and appends the batches that it closes to out: the one before when the second lies in
 // another slot or not after it, and its own when it is the slot's last second. failed is why the source answered nothing,
-// and 0 when it answered. A clock that stepped back goes on in a new batch: of two values for one second the lower
-// sequence wins at the reader, so nothing is lost and nothing counts twice.
+// and 0 when it answered. A clock that stepped back goes on in a new batch. After a step of less than usage.MaxAheadSeconds what was
+// said of a device's second stands and is not said anew, because another value would be listed as a contradiction; only faults are. After
+// a longer one what was said may lie ahead of the log's time, where it does not count, so all is said anew: of two values that
+// count the lower sequence wins at the reader, so nothing is lost and nothing counts twice.
 func (r *Recorder) Record(at span.Second, readings []Reading, failed usage.GapReason, out []usage.Batch) []usage.Batch {
 	if r.open && (at <= r.last || slot(at) != slot(r.last)) {
-		out = append(out, r.close())
+		out = r.close(out)
 	}
-	r.open, r.last = true, at
+	if at <= r.last && r.newest-at >= usage.MaxAheadSeconds {
+		r.distrust()
+	}
+	r.open, r.last, r.newest = true, at, max(r.newest, at)
 	r.gaps, _ = split(r.gaps, at) // what was said of later ones: the clock was set back, they come again
 	i := int(at - at.Minute().Start())
 	r.spoken |= span.Bit(i)
@@ -77,7 +112,7 @@ func (r *Recorder) Record(at span.Second, readings []Reading, failed usage.GapRe
 		r.take(at, k, &readings[k])
 	}
 	if slot(at+1) != slot(at) {
-		out = append(out, r.close())
+		out = r.close(out)
 	}
 	return out
 }
@@ -91,10 +126,14 @@ func (r *Recorder) Gap(from, to span.Second, why usage.GapReason) {
 	}
 }
 
-// Found states what the node consists of, unless it was said before.
+// Found states what the node consists of, unless it was said before. One that does not fit in a batch is dropped.
 func (r *Recorder) Found(t *usage.Topology) {
-	if t != nil && t != r.found {
-		r.found, r.told = t, false
+	if t == nil || t == r.found {
+		return
+	}
+	r.found, r.told = t, !Fits(t)
+	if r.told {
+		r.dropped++
 	}
 }
 
@@ -104,7 +143,7 @@ func (r *Recorder) Unseen() Unseen { return r.unseen }
 // Stop closes what is open, at once.
 func (r *Recorder) Stop(out []usage.Batch) []usage.Batch {
 	if r.open {
-		out = append(out, r.close())
+		out = r.close(out)
 	}
 	return out
 }
@@ -112,18 +151,19 @@ func (r *Recorder) Stop(out []usage.Batch) []usage.Batch {
 func slot(at span.Second) int64 { return int64(at) / FlushSeconds }
 
 // Dropped counts what no batch can carry and a source must not say: a device with no name, one that is too long or no
-// text, more devices than usage.MaxBlocks, more faults of a device in one batch than usage.MaxFaults.
+// text, a device twice in a second, more devices in ten seconds than usage.MaxBlocks, more faults of a device in one batch than
+// usage.MaxFaults, a topology that does not fit.
 func (r *Recorder) Dropped() uint64 { return r.dropped }
 
 // take enters one device's second. hint is its place in the source's answer, which seldom changes.
 func (r *Recorder) take(at span.Second, hint int, m *Reading) {
 	i := int(at - at.Minute().Start())
 	d := r.device(hint, m.Device)
-	if d == nil {
+	if d == nil || d.named && d.last == at {
 		r.dropped++
 		return
 	}
-	d.named = true
+	d.named, d.last = true, at
 	for _, f := range m.Faults {
 		if len(d.block.Faults) == usage.MaxFaults {
 			r.dropped++
@@ -131,6 +171,9 @@ func (r *Recorder) take(at span.Second, hint int, m *Reading) {
 		}
 		f.Second = uint8(i)
 		d.block.Faults = append(d.block.Faults, f)
+	}
+	if d.told(at) { // the clock was set back
+		return
 	}
 	if !m.Busy.Read() {
 		d.block.Reason = max(d.block.Reason, m.Busy.Reason)
@@ -179,7 +222,38 @@ func (r *Recorder) device(hint int, name string) *device {
 	return &r.devices[at]
 }
 
-func (r *Recorder) close() usage.Batch {
+// close appends what is open to out: one batch, or several for the same seconds where one would be more than the log takes.
+func (r *Recorder) close(out []usage.Batch) []usage.Batch {
+	gaps, later := split(r.gaps, r.last+1)
+	b, size := r.batch(), 0
+	room := func(n int) {
+		if size > 0 && size+n > maxContent {
+			out, b, size = append(out, b), r.batch(), 0
+		}
+		size += n
+	}
+	if !r.told && r.found != nil {
+		room(topologyBytes(r.found))
+		b.Topology, r.told = r.found, true
+	}
+	for i := range gaps {
+		room(gapBytes(&gaps[i]))
+		b.Gaps = append(b.Gaps, gaps[i])
+	}
+	for _, k := range r.order {
+		if d := &r.devices[k]; d.named {
+			block := r.encode(&d.block)
+			room(blockBytes(block, d.gaps))
+			b.Blocks, b.Gaps = append(b.Blocks, block), append(b.Gaps, d.gaps...)
+		}
+	}
+	r.open, r.spoken, r.gaps = false, 0, later
+	r.clear()
+	return append(out, b)
+}
+
+// batch is the next one, with nothing in it.
+func (r *Recorder) batch() usage.Batch {
 	r.seq++
 	b := usage.Batch{
 		Node: r.id.Node, Boot: r.id.Boot, Run: r.id.Run, Seq: r.seq,
@@ -188,19 +262,37 @@ func (r *Recorder) close() usage.Batch {
 	if r.seq == 1 {
 		b.PreviousRun, b.PreviousSeq = r.id.Previous.Run, r.id.Previous.Seq
 	}
-	b.Gaps, r.gaps = split(r.gaps, r.last+1)
-	for _, k := range r.order {
-		if d := &r.devices[k]; d.named {
-			b.Blocks = append(b.Blocks, r.encode(&d.block))
-			b.Gaps = append(b.Gaps, d.gaps...)
-			reset(d)
-		}
-	}
-	if !r.told {
-		b.Topology, r.told = r.found, true
-	}
-	r.open, r.spoken = false, 0
 	return b
+}
+
+// clear makes the devices ready for the next batch, and forgets those that this one did not name: slices that are cut anew have other
+// names each time, and there is room for usage.MaxBlocks.
+func (r *Recorder) clear() {
+	kept := 0
+	for i := range r.devices {
+		if !r.devices[i].named {
+			continue
+		}
+		r.devices[i].tell(r.last.Minute())
+		reset(&r.devices[i])
+		if kept != i {
+			r.devices[kept], r.devices[i] = r.devices[i], device{}
+		}
+		kept++
+	}
+	if kept == len(r.devices) {
+		return
+	}
+	r.devices = r.devices[:kept]
+	clear(r.index)
+	r.order = r.order[:0]
+	for i := range r.devices {
+		r.index[r.devices[i].block.Device] = i
+		r.order = append(r.order, i)
+	}
+	slices.SortFunc(r.order, func(a, b int) int {
+		return strings.Compare(r.devices[a].block.Device, r.devices[b].block.Device)
+	})
 }
 
 // split cuts a node's gaps at a second, each part in order and none over another: the clock may have gone back between them.

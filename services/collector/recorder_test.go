@@ -1,6 +1,8 @@
 package collector_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,4 +160,92 @@ func TestGapsGoWithABatchThatReachesThem(t *testing.T) {
 			equal(t, c.want, got)
 		})
 	}
+}
+
+// TestSlicesThatAreCutAnewForMonths: every cut has new names, and the old ones must not take their room for ever.
+func TestSlicesThatAreCutAnewForMonths(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	for cut := range 3 * usage.MaxBlocks {
+		at := start + span.Second(10*cut+9)
+		slice := fmt.Sprint("slice ", cut)
+		got := r.Record(at, []collector.Reading{reading("g0", collector.Known(1)), reading(slice, collector.Known(int64(cut%100)))}, 0, nil)
+		equal(t, 2, len(got[0].Blocks))
+		equal(t, slice, block(t, got[0], 1).Device)
+		equal(t, uint8(cut%100), block(t, got[0], 1).Busy[(int(at)%60)])
+	}
+	equal(t, uint64(0), r.Dropped())
+}
+
+// TestADeviceTwiceInASecond: what a second source of the same name says is dropped, and breaks no batch.
+func TestADeviceTwiceInASecond(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	lost := reading("g0", collector.Unknown(usage.ReasonLost))
+	r.Record(start, []collector.Reading{lost, lost}, 0, nil)
+	r.Record(start+1, []collector.Reading{reading("g0", collector.Known(1)), reading("g0", collector.Known(2))}, 0, nil)
+	b := r.Stop(nil)[0]
+	check(t, b.Validate())
+	equal(t, uint8(1), block(t, b, 0).Busy[1])
+	equal(t, uint64(2), r.Dropped())
+}
+
+// TestAClockSetBackIsNoContradiction: what was said of a second stands; another value would be listed as one of two collectors. A device
+// that was not seen the first time is seen the second time, and faults are told.
+func TestAClockSetBackIsNoContradiction(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	assembly := usage.NewAssembly()
+	var got []usage.Batch
+	for at := start + 50; at < start+75; at++ {
+		late := reading("g1", collector.Unknown(usage.ReasonTimeout))
+		got = r.Record(at, []collector.Reading{reading("g0", collector.Known(1)), late}, 0, got)
+	}
+	for at := start + 55; at < start+80; at++ {
+		again := reading("g0", collector.Known(2))
+		if at == start+57 {
+			again.Faults = []usage.Fault{{Kind: usage.FaultXID, Code: 79}}
+		}
+		got = r.Record(at, []collector.Reading{again, reading("g1", collector.Known(3))}, 0, got)
+	}
+	got = r.Stop(got)
+	for i := range got {
+		check(t, got[i].Validate())
+		check(t, got[i].ValidateBlocks())
+		assembly.Add(uint64(i+1), &got[i])
+	}
+	busy, faults := map[string]string{}, 0
+	for _, k := range assembly.Keys() {
+		equal(t, 0, len(assembly.Conflicts(k, nil)))
+		for _, row := range assembly.Rows(k, nil) {
+			if k.Device == "" {
+				continue
+			}
+			var b usage.Block
+			check(t, b.Decode(row.Data))
+			faults += len(b.Faults)
+			b.Seen.Each(func(i int) { busy[k.Device] += fmt.Sprint(b.Busy[i]) })
+		}
+	}
+	equal(t, map[string]string{"g0": strings.Repeat("1", 25) + strings.Repeat("2", 5), "g1": strings.Repeat("3", 25)}, busy)
+	equal(t, 1, faults)
+}
+
+// TestAClockThatWasFarAhead: what was said then lies ahead of the log's time and does not count, so it is said again when its time comes.
+func TestAClockThatWasFarAhead(t *testing.T) {
+	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+	for at := start + 120; at < start+150; at++ {
+		r.Record(at, []collector.Reading{reading("g0", collector.Known(1))}, 0, nil)
+	}
+	var got []usage.Batch
+	for at := start; at < start+150; at++ {
+		if at == start+100 { // a small step back changes nothing of that
+			got = r.Record(at-5, []collector.Reading{reading("g0", collector.Known(2))}, 0, got)
+		}
+		got = r.Record(at, []collector.Reading{reading("g0", collector.Known(2))}, 0, got)
+	}
+	seen := 0
+	for _, b := range r.Stop(got) {
+		for i := range b.Blocks {
+			seen += block(t, b, i).Seen.Count()
+		}
+	}
+	equal(t, 150, seen)
 }

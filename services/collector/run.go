@@ -34,21 +34,31 @@ func NewRun(cfg Config, nodes []Node, sp *spool.Spool) *Run {
 	return r
 }
 
-// between states what lies between the run before and the first second of this one.
+// between states what lies between the runs before and the first second of this one.
 func (r *Run) between(i int, at span.Second) {
 	end := r.ends[i]
 	r.ends[i] = spool.End{}
+	until := at
+	if began := end.Began; began.At > 0 { // a run that was killed before its first batch
+		until = min(at, began.At)
+		r.recorders[i].Gap(began.At, at, r.died(began.Boot))
+	}
 	if end.At == 0 {
-		return // the spool knows of no run before
+		return // the spool knows of no other run before
 	}
-	why := usage.GapKilled
-	switch {
-	case end.Stopped:
+	why := r.died(end.Boot)
+	if end.Stopped {
 		why = usage.GapStopped
-	case end.Boot != r.cfg.Boot:
-		why = usage.GapRebooted
 	}
-	r.recorders[i].Gap(end.At, at, why)
+	r.recorders[i].Gap(end.At, until, why)
+}
+
+// died is why a run ended that was not stopped.
+func (r *Run) died(boot string) usage.GapReason {
+	if boot != r.cfg.Boot {
+		return usage.GapRebooted
+	}
+	return usage.GapKilled
 }
 
 // Gap states why no node is seen from one second to another, with the next batches.

@@ -127,11 +127,11 @@ func fault(a wire.Answer) error {
 	case wire.Conflict:
 		return fmt.Errorf("%w: it stands at %d", collector.ErrConflict, a.Position)
 	case wire.Busy:
-		is = ErrBusy
+		is = declined(ErrBusy)
 	case wire.Refused:
-		is = ErrRefused
+		is = declined(ErrRefused)
 	case wire.Failed:
-		is = ErrFailed
+		is = declined(ErrFailed)
 	case wire.Stored, wire.Held, wire.Unknown:
 	}
 	if a.Detail == "" {
@@ -139,3 +139,5 @@ func fault(a wire.Answer) error {
 	}
 	return fmt.Errorf("%w: %s", is, a.Detail)
 }
+
+func declined(why error) error { return fmt.Errorf("%w: %w", collector.ErrDeclined, why) }

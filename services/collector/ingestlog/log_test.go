@@ -138,7 +138,7 @@ func TestErrors(t *testing.T) {
 		{"nobody", 1, func() ([]byte, error) { return nil, errors.New("nobody") }, nil, "does `gpuhour ingest` run"},
 		{"nonsense", 1, func() ([]byte, error) { return []byte{99}, nil }, collector.ErrAmbiguous, "kind 99"},
 		{"an answer to something else", 1, answer(wire.Held, ""), collector.ErrAmbiguous, ""},
-		{"busy in the middle", 2, answer(wire.Busy, ""), collector.ErrAmbiguous, "10 of 20 batches were, and then: the ingest is busy"},
+		{"busy in the middle", 2, answer(wire.Busy, ""), collector.ErrAmbiguous, "10 of 20 batches were, and then: the log answered and took nothing: the ingest is busy"},
 		{"conflict in the middle", 2, answer(wire.Conflict, ""), collector.ErrConflict, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,8 +32,9 @@
 // clocks alike, at most 500 ppm, and a smeared leap second is 12 ppm; and less than that moves no second.
 //
 // After a step back, seconds come again and are sampled again: a step back is often the end of a wrong step forward, and
-// then these seconds are in no batch yet, only in a gap. Where they are in one, the reader takes the lower sequence, so they count once, with
-// what was measured first. Waiting until the clock has passed its old place would lose an hour after an hour's step for nothing. A
+// then these seconds are in no batch yet, only in a gap. Where they are in one, they count once, with what was measured first: after
+// less than a minute's step the value is not said again, after a longer one the reader takes the lower sequence. Waiting until the clock
+// has passed its old place would lose an hour after an hour's step for nothing. A
 // step back to less than 1.25 s before the last tick, so also a leap second that repeats, makes the second that runs longer, and nothing
 // is sampled twice. A clock before 2024 is not set yet: nothing is sampled, and the alarm clock_not_set says so.
 //
@@ -44,8 +45,12 @@
 // takes the open ten seconds and what the disk had not synced yet; the next run says killed or rebooted for them. A stop as it should
 // be closes the open batch, records the stop, and gives the log ten seconds; what it does not take then stays in the spool.
 //
-// A kill leaves no trace of a run of which no batch got to the disk: of the first run ever nobody then knows that it was. And where a step
-// back led below the end of the newest batch on the disk, the next run knows that end only: what was sampled below it and not stored is in no gap.
+// The first second of a run, and the first after the clock was set back, are recorded in the spool at once, before their batch is closed:
+// so the next run knows of a run that was killed before its first flush. Only while the disk does not take that record is there no trace.
+//
+// All nodes close a batch in the same second. What is published regularly therefore waits for the node's own place in Spread, which
+// follows from its name, so that an ingest meets a fleet over eight seconds and not in one. What waits at the start goes at once, and so does what
+// waits at the end. A minute is closed 30 s after its end, so this makes nothing late.
 //
 // A full disk, a full spool, thinning, a damaged record and an absent broker are alarms: sampling goes on, and each mends itself when its cause goes. Two
 // errors end Run, because going on would only pretend: spool.ErrBroken (what the disk holds is unknown: start again, the spool is read anew)

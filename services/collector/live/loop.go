@@ -26,6 +26,8 @@ type Config struct {
 	MaxHeld int // closed batches that may wait in memory for the disk; 360, an hour of them
 	// Attempt bounds one attempt to publish what waits, 1 min; Farewell what the disk, and then the log, get at the end, 10 s.
 	Attempt, Farewell time.Duration
+	// Spread is the time over which the nodes of a fleet spread what they publish, see the package comment; 8 s, less than 0: none.
+	Spread time.Duration
 }
 
 // Loop is a live collector: one tick a second, with disk and log behind it. Run is called once; Stats by any goroutine.
@@ -35,7 +37,8 @@ type Loop struct {
 	publisher *collector.Publisher
 	alarms    *alarms
 	line      timeline
-	thinned   int // batches, as of the last alarm; of the goroutine that stores
+	last      span.Second // sampled; of the goroutine of the ticks
+	thinned   int         // batches, as of the last alarm; of the goroutine that stores
 
 	wake   chan struct{} // batches wait for the disk
 	stored chan struct{} // batches wait for the log
@@ -44,6 +47,7 @@ type Loop struct {
 
 	mu     sync.Mutex
 	held   []usage.Batch
+	begin  span.Second // since when seconds are sampled of which the spool knows nothing and no batch is closed; 0: none
 	delays delays
 	now    span.Second // the latest second sampled
 	stats  Stats
@@ -66,6 +70,9 @@ func New(cfg Config) *Loop {
 	}
 	if cfg.Farewell == 0 {
 		cfg.Farewell = 10 * time.Second
+	}
+	if cfg.Spread == 0 {
+		cfg.Spread = 8 * time.Second
 	}
 	now := cfg.Clock.Now()
 	run := collector.NewRun(collector.Config{
@@ -159,13 +166,29 @@ func (l *Loop) tick(now Instant) {
 		l.run.Gap(ended, ended+1, usage.GapPaused)
 		l.alarms.raise("paused", "too many batches wait for the disk; nothing is sampled until it takes them")
 	} else {
-		l.hand(l.run.Sample(ended, nil))
+		closed := l.run.Sample(ended, nil)
+		l.hand(closed)
+		l.began(ended, closed)
 		sampled = 1
 	}
 	l.mu.Lock()
 	l.delays.add(now.Wall.Sub(at(ended + 1)))
 	l.mu.Unlock()
 	l.note(sampled, true)
+}
+
+// began lets the disk know of seconds before their batch is closed where the next run could not tell from the batch before that there
+// are some: the first ones of a run, and those after the clock was set back.
+func (l *Loop) began(at span.Second, closed []usage.Batch) {
+	known := l.last > 0 && at > l.last
+	l.last = at
+	if n := len(closed); known || n > 0 && closed[n-1].Last() == at {
+		return
+	}
+	l.mu.Lock()
+	l.begin = at
+	l.mu.Unlock()
+	signal(l.wake)
 }
 
 func (l *Loop) full() bool {
@@ -191,7 +214,7 @@ func (l *Loop) hand(batches []usage.Batch) {
 		}
 	}
 	l.mu.Lock()
-	l.held = append(l.held, batches...)
+	l.held, l.begin = append(l.held, batches...), 0
 	l.mu.Unlock()
 	signal(l.wake)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,16 @@ func TestLives(t *testing.T) {
 			[]event{pass(15 * time.Second), dies(false), pass(time.Hour)},
 			func(w *world) { w.kill() },
 			"10-320 killed, ", 10,
+		},
+		"killed before the first flush": {
+			[]event{pass(5500 * time.Millisecond), dies(false), pass(time.Hour)},
+			func(w *world) { w.kill() },
+			"0-310 killed, ", 10,
+		},
+		"the power fails before the first flush": {
+			[]event{pass(5500 * time.Millisecond), dies(false), pass(time.Hour)},
+			func(w *world) { w.reboot(0, false) },
+			"0-310 rebooted, ", 10,
 		},
 		"killed after the last record was written": {
 			[]event{pass(15 * time.Second), dies(true), pass(time.Hour)},
@@ -73,6 +84,41 @@ func TestLives(t *testing.T) {
 func (w *world) cameAfter() time.Duration {
 	now := w.clock.Now().Wall.Unix()
 	return time.Duration(now-int64(w.ticks[len(w.ticks)-1].at)-1) * time.Second
+}
+
+// TestARunThatIsKilledBeforeItsFirstFlush leaves the reason of what lies before it as it was.
+func TestARunThatIsKilledBeforeItsFirstFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		check(t, w.live(t, pass(20*time.Second)))
+		w.kill()
+		<-time.After(100 * time.Second)
+		if err := w.live(t, pass(5*time.Second), dies(false), pass(time.Hour)); !errors.Is(err, spooltest.ErrDied) {
+			t.Fatalf("error is %v", err)
+		}
+		w.reboot(0, false)
+		<-time.After(70 * time.Second)
+		check(t, w.live(t, pass(30*time.Second)))
+		_, err := w.settled()
+		check(t, err)
+		equal(t, "20-120 stopped, 120-200 rebooted, ", nodeGaps(w.log.Held()))
+	})
+}
+
+// TestAClockSetBackAndAKill: the seconds that came again below the end of the newest batch are in a gap.
+func TestAClockSetBackAndAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		back := event{do: func(w *world) { w.clock.Step(-time.Hour) }}
+		if err := w.live(t, pass(20*time.Second), back, pass(5*time.Second), dies(false), pass(time.Hour)); !errors.Is(err, spooltest.ErrDied) {
+			t.Fatalf("error is %v", err)
+		}
+		w.kill()
+		check(t, w.live(t, pass(20*time.Second)))
+		_, err := w.settled()
+		check(t, err)
+		equal(t, "-3580--3570 killed, ", nodeGaps(w.log.Held()))
+	})
 }
 
 func TestABrokerThatIsAwayForHoursDelaysNothing(t *testing.T) {
@@ -131,6 +177,30 @@ func TestAFullDiskHoldsThenPauses(t *testing.T) {
 	})
 }
 
+// TestManyBatchesForASmallSpool: what waited in memory is more than the spool takes at once, and still it takes all, in parts.
+func TestManyBatchesForASmallSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a", "b")
+		w.opts = spool.Options{MaxBytes: 8 << 10}
+		full := func(on bool) event { return event{do: func(w *world) { w.disk.SetFull(on) }} }
+		check(t, w.live(t, pass(20*time.Second), full(true), pass(20*time.Minute), full(false), pass(time.Minute)))
+		_, err := w.settled()
+		check(t, err)
+		equal(t, [2]int{0, 0}, [2]int{w.stats.Held, w.stats.Spool.Unsent})
+		equal(t, "", strings.Join(paused(w), " "))
+	})
+}
+
+// paused are the gaps of the node but for those of the spool.
+func paused(w *world) (all []string) {
+	for g := range strings.SplitSeq(nodeGaps(w.log.Held()), ", ") {
+		if strings.HasSuffix(g, "paused") {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 func TestASickDiskDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("a")
@@ -165,6 +235,7 @@ func TestADiskThatHangsForEverDoesNotHoldTheEnd(t *testing.T) {
 func TestARewoundStreamIsFilledAgainLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("a")
+		w.cfg.Spread = -1
 		check(t, w.live(t, pass(5*time.Minute), event{do: func(w *world) { w.log.Rewind(7) }}, pass(time.Minute)))
 		lost, err := w.settled()
 		check(t, err)
@@ -177,6 +248,7 @@ func TestARewoundStreamIsFilledAgainLive(t *testing.T) {
 func TestAClonedNodeEndsByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld("a")
+		w.cfg.Spread = -1
 		foreign := usage.Batch{Node: "n", Boot: "clone", Run: 1 << 40, Seq: 1, Minute: (start + 60).Minute(), Spoken: 1}
 		err := w.live(t, pass(35*time.Second), event{do: func(w *world) { w.log.Put(foreign) }}, pass(time.Hour))
 		if !errors.Is(err, collector.ErrCloned) {

@@ -199,7 +199,7 @@ func (p plan) run(t *testing.T) error {
 		before.SetFull(false)
 		w.well()
 		synctest.Wait()
-		lost, err := w.took()
+		lost, err := w.took(strained || p.small)
 		if err != nil {
 			return fmt.Errorf("after life %d: %w", i+1, err)
 		}
@@ -230,7 +230,7 @@ func (p plan) run(t *testing.T) error {
 }
 
 // took counts seconds sampled in the last life that are in neither spool nor log.
-func (w *world) took() (int, error) {
+func (w *world) took(strained bool) (int, error) {
 	sp, err := spool.Open(w.disk, w.opts)
 	if err != nil {
 		return 0, err
@@ -245,7 +245,7 @@ func (w *world) took() (int, error) {
 			batches = append(batches, b)
 		}
 	}
-	w.forget(sp)
+	w.forget(sp, strained)
 	lost := map[span.Second]bool{}
 	for _, k := range w.ticks {
 		if k.life == w.lives && !spoken(batches, k.at) {
@@ -255,23 +255,35 @@ func (w *world) took() (int, error) {
 	return len(lost), nil
 }
 
-// forget excuses the ticks of which a life that ended badly could leave no trace: all while no batch ever got to the disk, because
-// nothing tells that there was a life; and, where the clock was set back, those before the end of the newest batch, because the next
-// run only knows that end.
-func (w *world) forget(sp *spool.Spool) {
-	end, back, before := sp.End("n").At, false, w.end
-	for _, k := range w.ticks {
-		if k.life == w.lives {
-			back, before = back || k.at < before, k.at
+// forget excuses the ticks of which a life that ended badly could leave no trace: all while nothing ever got to the disk; and, where the
+// clock was set back, those before the end of the newest batch and the record of what began then. That may be more than one tick only
+// where the disk was strained.
+func (w *world) forget(sp *spool.Spool, strained bool) {
+	end, back, before, since := sp.End("n"), false, w.end, 0
+	began := end.Began.At
+	for i, k := range w.ticks {
+		if k.life != w.lives {
+			continue
 		}
+		if since++; k.at <= before || i == 0 || w.ticks[i-1].life != w.lives {
+			since = 1
+		}
+		back, before = back || k.at < before, k.at
 	}
-	w.end = end
-	if end == 0 {
+	known := end.At // from where on the next run will say that nothing was seen
+	if began > 0 {
+		known = began
+	}
+	w.end = known
+	if !strained && since > 1 {
+		return
+	}
+	if end.At == 0 && began == 0 {
 		w.ticks = nil
 	}
 	for i := range w.ticks {
 		k := &w.ticks[i]
-		k.excused = k.excused || back && w.badly && k.life == w.lives && k.at < end
+		k.excused = k.excused || back && w.badly && k.life == w.lives && k.at < known
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/gpuhour/gpuhour/core/usage"
@@ -65,14 +66,19 @@ func (l *Loop) waiting() int {
 	return len(l.held)
 }
 
-// store appends everything that waits.
+// store appends everything that waits, and then, where it must, that there is more to come.
 func (l *Loop) store() error {
 	for {
 		batches := l.oldest()
 		if len(batches) == 0 {
-			return nil
+			return l.storeBegin()
 		}
-		if err := l.cfg.Spool.Append(batches...); err != nil {
+		err := l.cfg.Spool.Append(batches...)
+		for len(batches) > 1 && errors.Is(err, spool.ErrFull) { // a small spool may never take as many at once
+			batches = batches[:len(batches)/2]
+			err = l.cfg.Spool.Append(batches...)
+		}
+		if err != nil {
 			l.noteSpool()
 			return err
 		}
@@ -82,6 +88,24 @@ func (l *Loop) store() error {
 		l.noteSpool()
 		signal(l.stored)
 	}
+}
+
+func (l *Loop) storeBegin() error {
+	l.mu.Lock()
+	from := l.begin
+	l.mu.Unlock()
+	if from == 0 {
+		return nil
+	}
+	if err := l.cfg.Spool.Begin(l.cfg.Node.Name, l.cfg.Boot, from); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begin == from {
+		l.begin = 0
+	}
+	return nil
 }
 
 func (l *Loop) oldest() []usage.Batch {
@@ -120,11 +144,32 @@ func (l *Loop) send(ctx context.Context) error {
 		}
 		select {
 		case <-stored:
+			ending = l.turn()
 		case <-again:
 		case <-l.leave:
 			ending = true
 		}
 	}
+}
+
+// turn waits for this node's place among all that close a batch in this second; ending tells that the end came first.
+func (l *Loop) turn() (ending bool) {
+	select {
+	case <-time.After(l.cfg.place()):
+		return false
+	case <-l.leave:
+		return true
+	}
+}
+
+// place follows from the node's name, so that it is the same after a restart.
+func (c *Config) place() time.Duration {
+	if c.Spread <= 0 {
+		return 0
+	}
+	hash := fnv.New64a()
+	hash.Write([]byte(c.Node.Name)) // a hash never returns an error
+	return time.Duration(hash.Sum64() % uint64(c.Spread))
 }
 
 // after is how long to wait before the next attempt: not at all when this one succeeded.

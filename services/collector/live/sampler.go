@@ -52,7 +52,9 @@ type Sampler struct {
 	openAt   time.Time
 	scanAt   time.Time
 	change   bool // a unit asked for a scan
-	reopen   bool // a unit or a scan lost the session
+	changeAt time.Time
+	again    time.Duration // between scans that units asked for one after the other
+	reopen   bool          // a unit or a scan lost the session
 	alarms   *alarms
 	mu       sync.Mutex
 	stats    SamplerStats // the working copy

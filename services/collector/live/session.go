@@ -109,7 +109,11 @@ func (s *Sampler) describe(t *usage.Topology) {
 	if s.topology != nil && reflect.DeepEqual(*s.topology, *t) {
 		return
 	}
-	if err := (&usage.Batch{Node: "n", Run: 1, Seq: 1, Minute: 1, Spoken: 1, Topology: t}).Validate(); err != nil {
+	err := (&usage.Batch{Node: "n", Run: 1, Seq: 1, Minute: 1, Spoken: 1, Topology: t}).Validate()
+	if err == nil && !collector.Fits(t) {
+		err = fmt.Errorf("%d devices have longer names and descriptions than a message of the log has room for", len(t.Devices))
+	}
+	if err != nil {
 		s.stats.ScanErrors++
 		s.alarms.raise("topology_refused", "what the hardware says of its devices fits in no batch", "error", err)
 		return
@@ -131,11 +135,22 @@ func (s *Sampler) next(now time.Time) {
 		}
 		return
 	}
-	if s.probe == nil && (s.change || !now.Before(s.scanAt)) {
-		s.change, s.scanAt = false, now.Add(s.cfg.Rescan)
-		session := s.session
-		s.probe = newProbe(func() found { return scan(session) })
+	if s.probe == nil && (s.change && !now.Before(s.changeAt) || !now.Before(s.scanAt)) {
+		s.scan(now)
 	}
+}
+
+// scan begins one. A unit that asks for the next one after each, because its driver refuses a slice that it lists, is heard ever later:
+// a scan every second for ever would hold locks of the driver that others wait for.
+func (s *Sampler) scan(now time.Time) {
+	if s.change {
+		s.again = min(max(2*s.again, firstWait), s.cfg.Rescan)
+	} else {
+		s.again = 0
+	}
+	s.change, s.changeAt, s.scanAt = false, now.Add(s.again), now.Add(s.cfg.Rescan)
+	session := s.session
+	s.probe = newProbe(func() found { return scan(session) })
 }
 
 // lose gives a session up. Its devices are still expected until a new one says what there is.

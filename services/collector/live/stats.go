@@ -102,6 +102,7 @@ type alarms struct {
 	mu    sync.Mutex
 	last  map[string]time.Time
 	count map[string]uint64
+	busy  map[string]bool // its line is being written
 }
 
 const alarmEvery = time.Minute
@@ -110,13 +111,22 @@ func newAlarms(log *slog.Logger) *alarms {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &alarms{log: log, last: map[string]time.Time{}, count: map[string]uint64{}}
+	return &alarms{log: log, last: map[string]time.Time{}, count: map[string]uint64{}, busy: map[string]bool{}}
 }
 
+// raise writes in a goroutine of its own, one for a kind: who reads the log may have stopped reading, and a tick does not wait for that.
+// args must not change afterwards.
 func (a *alarms) raise(kind, message string, args ...any) {
-	if times, due := a.due(kind); due {
-		a.log.Warn(message, append([]any{"alarm", kind, "times", times}, args...)...)
+	times, due := a.due(kind)
+	if !due {
+		return
 	}
+	go func() {
+		a.log.Warn(message, append([]any{"alarm", kind, "times", times}, args...)...)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.busy[kind] = false
+	}()
 }
 
 func (a *alarms) due(kind string) (times uint64, due bool) {
@@ -124,10 +134,10 @@ func (a *alarms) due(kind string) (times uint64, due bool) {
 	defer a.mu.Unlock()
 	a.count[kind]++
 	now := time.Now()
-	if last, ok := a.last[kind]; ok && now.Sub(last) < alarmEvery {
+	if last, ok := a.last[kind]; a.busy[kind] || ok && now.Sub(last) < alarmEvery {
 		return 0, false
 	}
-	a.last[kind] = now
+	a.last[kind], a.busy[kind] = now, true
 	return a.count[kind], true
 }
 

@@ -63,7 +63,7 @@ type world struct {
 	mu       sync.Mutex
 	ticks    []tick
 	stats    live.Stats  // at the end of the last life
-	end      span.Second // of the newest batch, after the last life
+	end      span.Second // from where on the next life will say that nothing was seen
 	badly    bool        // the last life ended with an error
 	hung     int
 	releases []func() // of stalls of the disk

@@ -10,8 +10,9 @@
 //
 //	length uint32 LE | CRC-32C of the rest uint32 LE | kind byte | body
 //
-// of four kinds: state (the first record of each segment: what is known of every node, so that segments can go
-// from the oldest end), batch, mark (a node's batches up to a name are in the log) and stop (the collector was ended as it should be).
+// of five kinds: state (the first record of each segment: what is known of every node, so that segments can go
+// from the oldest end), batch, mark (a node's batches up to a name are in the log), stop (the collector was ended as it should be)
+// and beginning (a run samples a node from a second on, and no batch of that is here yet).
 //
 // # Durability
 //

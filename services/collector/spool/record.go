@@ -17,6 +17,7 @@ const (
 	kindBatch
 	kindMark
 	kindStop
+	kindBegin
 )
 
 const (

@@ -150,11 +150,18 @@ func (s *Spool) loadRecord(seg *segment, k kind, body []byte, size int) error {
 		if len(p.rest) > 0 {
 			p.ends(s)
 		}
+		for len(p.rest) > 0 {
+			p.began(s)
+		}
 		return p.done("state")
 	case kindStop:
 		p := parser{rest: body}
 		p.ends(s)
 		return p.done("stop")
+	case kindBegin:
+		p := parser{rest: body}
+		p.began(s)
+		return p.done("beginning")
 	case kindMark:
 		p := parser{rest: body}
 		m := p.mark()
@@ -215,7 +222,7 @@ func (s *Spool) appendState(dst []byte) []byte {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, n.last.Run), n.last.Seq)
 		dst = appendMark(dst, n.mark)
 	}
-	return s.appendEnds(dst)
+	return s.appendAllBegan(s.appendEnds(dst))
 }
 
 // rotate syncs the segment that is written, whose marks may not be on disk yet, and begins the next.
@@ -229,6 +236,9 @@ func (s *Spool) rotate() error {
 
 // room finds or makes place for n bytes and the state of one more segment: see the package comment, Thinning.
 func (s *Spool) room(n int64) (*segment, error) {
+	if n+2*s.stateBytes() > s.opts.MaxBytes {
+		return nil, ErrFull // nothing that is given up makes room for it
+	}
 	for s.bytes()+n+s.stateBytes() > s.opts.MaxBytes {
 		before := len(s.segments)
 		if err := s.release(0, true); err != nil {
@@ -255,10 +265,10 @@ func (s *Spool) room(n int64) (*segment, error) {
 
 // stateBytes bounds the record that begins a segment.
 func (s *Spool) stateBytes() int64 {
-	const numbers = 7 * binary.MaxVarintLen64
+	const numbers = 8 * binary.MaxVarintLen64
 	sum := int64(headerBytes + 1 + binary.MaxVarintLen64)
 	for _, n := range s.order {
-		sum += int64(2*len(n.name) + len(n.end.Boot) + numbers)
+		sum += int64(3*len(n.name) + len(n.end.Boot) + len(n.end.Began.Boot) + numbers)
 	}
 	return sum
 }
@@ -323,16 +333,21 @@ func (s *Spool) thinOldest() (bool, error) {
 		return false, err
 	}
 	if err := s.thin(seg); err != nil {
-		s.broken = true
-		return false, errors.Join(fmt.Errorf("thin %s: %w", seg.name, err), ErrBroken)
+		return false, fmt.Errorf("thin %s: %w", seg.name, err)
 	}
 	return true, nil
+}
+
+// breaks ends the use of the spool until it is opened again.
+func (s *Spool) breaks(err error) error {
+	s.broken = true
+	return errors.Join(err, ErrBroken)
 }
 
 func (s *Spool) thin(seg *segment) error {
 	data, err := readAll(seg.file)
 	if err != nil {
-		return err
+		return s.breaks(err)
 	}
 	first := slices.IndexFunc(s.entries, func(e entry) bool { return e.seg == seg })
 	at, kept := first, s.entries[:first:first]
@@ -341,7 +356,7 @@ func (s *Spool) thin(seg *segment) error {
 	for len(data) > 0 {
 		k, body, size, err := nextRecord(data)
 		if err != nil {
-			return err
+			return s.breaks(err)
 		}
 		record := data[:size]
 		data = data[size:]
@@ -353,7 +368,7 @@ func (s *Spool) thin(seg *segment) error {
 			}
 			if !e.thin {
 				if record, err = gap(body, &lost); err != nil {
-					return err
+					return s.breaks(err)
 				}
 			}
 			e.thin, e.at, e.size = true, int64(len(out)), len(record)
@@ -361,8 +376,12 @@ func (s *Spool) thin(seg *segment) error {
 		}
 		out = append(out, record...)
 	}
-	if err := s.replace(seg, out); err != nil {
-		return err
+	name, err := s.draft(seg, out)
+	if err != nil {
+		return err // nothing has changed: the disk may be full, and have room later
+	}
+	if err := s.replace(seg, name, int64(len(out))); err != nil {
+		return s.breaks(err)
 	}
 	s.entries = append(kept, s.entries[at:]...)
 	s.next = 0
@@ -407,24 +426,29 @@ func Gap(b usage.Batch) usage.Batch {
 	return b
 }
 
-// replace puts new content in the segment's place: whole or not at all, also when the power fails.
-func (s *Spool) replace(seg *segment, data []byte) error {
-	name := seg.name + temporary
+// draft writes a segment's new content beside it.
+func (s *Spool) draft(seg *segment, data []byte) (name string, err error) {
+	name = seg.name + temporary
 	f, err := s.files.Open(name)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = f.WriteAt(data, 0)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return "", errors.Join(err, s.files.Remove(name))
 	}
-	if err := errors.Join(seg.file.Close(), s.files.Rename(name, seg.name), s.files.Sync()); err != nil {
-		return err
+	return name, nil
+}
+
+// replace puts a draft in the segment's place: whole or not at all, also when the power fails.
+func (s *Spool) replace(seg *segment, name string, size int64) error {
+	err := errors.Join(seg.file.Close(), s.files.Rename(name, seg.name), s.files.Sync())
+	if err == nil {
+		seg.file, err = s.files.Open(seg.name)
 	}
-	seg.size = int64(len(data))
-	seg.file, err = s.files.Open(seg.name)
+	seg.size = size
 	return err
 }

@@ -378,3 +378,74 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestARunThatLeftNoBatchIsKnown: also after its segment is gone, and only until a batch comes behind it.
+func TestARunThatLeftNoBatchIsKnown(t *testing.T) {
+	d := newDisk()
+	s := open(t, d, Options{})
+	must(t, s.Begin("a", "boot 1", 500))
+	d = d.crash(0)
+	s = open(t, d, Options{})
+	equal(t, End{Began: Began{"boot 1", 500}}, s.End("a"))
+	size := s.Stats().Bytes
+	must(t, s.Begin("a", "boot 2", 700)) // nobody knows what became of it from 500 on
+	equal(t, size, s.Stats().Bytes)
+	must(t, s.Stop())
+	must(t, s.rotate())
+	must(t, errors.Join(d.Remove("00000001.spool"), d.Sync()))
+	d = d.crash(0)
+	s = open(t, d, Options{})
+	equal(t, End{Began: Began{"boot 1", 500}}, s.End("a"))
+	must(t, s.Begin("a", "boot 2", 300)) // the clock was set back
+	equal(t, End{Began: Began{"boot 2", 300}}, open(t, d.crash(0), Options{}).End("a"))
+	b := batch("a", 1, 1)
+	must(t, s.Append(b))
+	equal(t, End{Boot: "boot", At: b.Last() + 1}, open(t, d.crash(0), Options{}).End("a"))
+	must(t, s.Begin("a", "boot 3", b.Last()+90))
+	equal(t, End{Boot: "boot", At: b.Last() + 1, Began: Began{"boot 3", b.Last() + 90}}, open(t, d.crash(0), Options{}).End("a"))
+}
+
+// TestADiskThatIsFullWhileThinning: what could not be written beside a segment has changed nothing, so the spool goes on when there is
+// room again.
+func TestADiskThatIsFullWhileThinning(t *testing.T) {
+	d := newDisk()
+	s := open(t, d, Options{MaxBytes: 4000, SegmentBytes: 800})
+	group := []usage.Batch{}
+	for len(group) < 8 {
+		group = append(group, batch("a", 1, 100+uint64(len(group))))
+	}
+	for seq := uint64(1); s.bytes() < 3200; seq++ {
+		must(t, s.Append(batch("a", 1, seq)))
+	}
+	waiting := unsent(t, s)
+	for room := int64(0); room < 200; room += 9 {
+		d.room = room
+		if err := s.Append(group...); !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrBroken) {
+			t.Fatalf("error is %v", err)
+		}
+		equal(t, waiting, unsent(t, s))
+		equal(t, waiting, unsent(t, open(t, d.crash(0), Options{})))
+	}
+	d.room = -1
+	must(t, s.Append(group...))
+	equal(t, len(waiting)+len(group), len(unsent(t, open(t, d.crash(0), Options{}))))
+	if s.Stats().Thinned == 0 {
+		t.Fatal("nothing was thinned")
+	}
+}
+
+// TestAGroupThatNeverFitsTakesNothingAway: nothing is thinned for it.
+func TestAGroupThatNeverFitsTakesNothingAway(t *testing.T) {
+	d := newDisk()
+	s := open(t, d, Options{MaxBytes: 4000, SegmentBytes: 800})
+	must(t, s.Append(batch("a", 1, 1)))
+	var group []usage.Batch
+	for seq := range uint64(60) {
+		group = append(group, batch("a", 1, seq+2))
+	}
+	if err := s.Append(group...); !errors.Is(err, ErrFull) {
+		t.Fatalf("error is %v", err)
+	}
+	equal(t, []usage.Batch{batch("a", 1, 1)}, unsent(t, s))
+	equal(t, 0, s.Stats().Thinned)
+}

@@ -29,15 +29,20 @@ func holdCommands(c *cobra.Command) {
 		if len(args) == 0 {
 			return nil
 		}
-		near := ""
-		if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-			near = "did you mean " + strings.Join(names, " or ") + "? "
-		}
-		return fmt.Errorf("there is no command `%s %s`; %s`%s --help` lists the commands", c.CommandPath(), args[0], near, c.CommandPath())
+		return noCommand(c, args[0])
 	}
 	if c.SuggestionsMinimumDistance == 0 {
 		c.SuggestionsMinimumDistance = 2
 	}
+}
+
+// noCommand says which commands a word may have been meant as.
+func noCommand(c *cobra.Command, word string) error {
+	near := ""
+	if names := c.SuggestionsFor(word); len(names) > 0 {
+		near = "did you mean " + strings.Join(names, " or ") + "? "
+	}
+	return fmt.Errorf("there is no command `%s %s`; %s`%s --help` lists the commands", c.CommandPath(), word, near, c.CommandPath())
 }
 
 // count is "1 fact", "2 facts", "2 batches".

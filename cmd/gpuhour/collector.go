@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -16,6 +19,7 @@ import (
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
+	"github.com/gpuhour/gpuhour/platform/codec"
 	"github.com/gpuhour/gpuhour/platform/config"
 	"github.com/gpuhour/gpuhour/platform/obs"
 	"github.com/gpuhour/gpuhour/services/collector"
@@ -39,9 +43,15 @@ func collectorCommand() *cobra.Command {
 library, others through the pages of their exporters (--endpoint). Each batch of ten seconds is in
 the spool before it is sent; what the log does not take waits there, for hours if need be. What was
 not seen is in the log as a gap with its reason. --once shows what it sees and sends nothing.`,
-		Args: takes(0, 0),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return noCommand(c, args[0])
+			}
+			return nil
+		},
+		SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, _ []string) error {
-			open, err := from.opener()
+			open, err := from.opener(c)
 			if err != nil {
 				return err
 			}
@@ -77,8 +87,11 @@ func (s *sources) flags(c *cobra.Command) {
 const endpointTime = 650 * time.Millisecond
 
 // opener says how a session with the hardware is begun. What a person wrote wrong is found now, what is missing on the machine later.
-func (s *sources) opener() (func() (collector.Hardware, error), error) {
+func (s *sources) opener(c *cobra.Command) (func() (collector.Hardware, error), error) {
 	if len(s.endpoints) == 0 {
+		if c.Flags().Changed("endpoint") {
+			return nil, errors.New("--endpoint is empty; write an exporter's address, like http://127.0.0.1:9400/metrics, or leave it out")
+		}
 		if s.vendor != "" {
 			return nil, errors.New("--vendor says whose page an --endpoint is; there is none")
 		}
@@ -149,6 +162,40 @@ type road struct {
 	remote *collector.Dialled
 }
 
+// maxLimitMiB is a tebibyte: more is a mistake in the unit.
+const maxLimitMiB = 1 << 20
+
+// check finds what a person wrote wrong.
+func (d *destination) check(cfg config.Config) error {
+	switch {
+	case d.node == "":
+		return errors.New("--node: the name is empty; give this node one")
+	case len(d.node) > usage.MaxNameBytes:
+		return fmt.Errorf("--node: the name has %d bytes; at most %d", len(d.node), usage.MaxNameBytes)
+	case !utf8.ValidString(d.node) || strings.ContainsFunc(d.node, unicode.IsControl):
+		return fmt.Errorf("--node %q: a name is plain text", d.node)
+	case d.limitMiB < 1 || d.limitMiB > maxLimitMiB:
+		return fmt.Errorf("--spool-limit %d; write 1 to %d (MiB)", d.limitMiB, maxLimitMiB)
+	}
+	if dataThere(cfg) != nil {
+		return fmt.Errorf("no gpuhour runs on the data directory %q, which is not there; name the log with --nats-url, or the directory of the gpuhour on this machine with --data", cfg.Data)
+	}
+	return nil
+}
+
+// folder is a node's name as that of a folder: one name, one folder, below its parent whatever the name is.
+func folder(node string) string {
+	name := url.PathEscape(node)
+	switch {
+	case len(name) > 200: // file systems end at 255
+		return codec.Token(node)
+	case name[0] == '.':
+		return "%2E" + name[1:]
+	default:
+		return name
+	}
+}
+
 // open prepares a node's road. Nothing of it needs the log to answer.
 func (d *destination) open(c *cobra.Command) (*road, error) {
 	cfg, err := config.Load(c.Flags())
@@ -156,13 +203,8 @@ func (d *destination) open(c *cobra.Command) (*road, error) {
 		return nil, err
 	}
 	r := &road{cfg: cfg, node: d.node, path: d.spool, remote: d.log(cfg)}
-	switch {
-	case d.node == "":
-		return nil, errors.New("--node: this machine has no name; give one")
-	case len(d.node) > usage.MaxNameBytes || !utf8.ValidString(d.node):
-		return nil, fmt.Errorf("--node: a name is UTF-8 and has at most %d bytes", usage.MaxNameBytes)
-	case d.limitMiB < 1:
-		return nil, fmt.Errorf("--spool-limit %d; write at least 1 (MiB)", d.limitMiB)
+	if err := d.check(cfg); err != nil {
+		return nil, err
 	}
 	if r.log, err = obs.Logger(c.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format); err != nil {
 		return nil, err
@@ -171,14 +213,14 @@ func (d *destination) open(c *cobra.Command) (*road, error) {
 		return nil, err
 	}
 	if r.path == "" {
-		r.path = cfg.Path("spool", d.node)
+		r.path = cfg.Path("spool", folder(d.node))
 	}
 	files, err := spool.Dir(r.path)
 	if err != nil {
 		return nil, err
 	}
 	if r.spool, err = spool.Open(files, spool.Options{MaxBytes: d.limitMiB << 20}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("folder %s: %w", r.path, err)
 	}
 	for _, n := range r.spool.Notes() {
 		r.log.Warn("spool", "note", n)

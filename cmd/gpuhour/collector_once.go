@@ -68,8 +68,9 @@ func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
 	for i, u := range units {
 		answers[i] = make(chan seen, 1)
 		go func() { // one that hangs in the driver is left to the process's end
-			if _, err := u.Sample(nil); err != nil && !errors.Is(err, collector.ErrChanged) {
-				answers[i] <- seen{u, nil, err}
+			first, err := u.Sample(nil)
+			if err != nil && !errors.Is(err, collector.ErrChanged) {
+				answers[i] <- seen{u, first, err}
 				return
 			}
 			select {
@@ -77,34 +78,42 @@ func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
 			case <-time.After(onceInterval):
 			}
 			readings, err := u.Sample(nil)
+			keepFaults(readings, first)
 			answers[i] <- seen{u, readings, err}
 		}()
 	}
-	deadline := time.After(oncePatience)
+	patience, cancel := context.WithTimeout(ctx, oncePatience)
+	defer cancel()
 	all := make([]seen, len(units))
 	for i, u := range units {
 		select {
 		case all[i] = <-answers[i]:
-		case <-deadline:
-			all[i] = seen{u, nil, errSilent}
-			deadline = closed()
-		case <-ctx.Done():
-			return nil, ctx.Err()
+			continue
+		case <-patience.Done():
+		}
+		select {
+		case all[i] = <-answers[i]: // the others may have answered long ago
+		default:
+			all[i] = seen{u, nil, fmt.Errorf("no answer in %v", oncePatience)}
 		}
 	}
-	return all, nil
+	return all, ctx.Err()
 }
 
-// closed is a channel that always answers.
-func closed() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
+// keepFaults adds the faults of an earlier look: hardware tells each of them once.
+func keepFaults(readings, earlier []collector.Reading) {
+	for i := range readings {
+		r := &readings[i]
+		for _, e := range earlier {
+			if e.Device == r.Device {
+				r.Faults = slices.Concat(e.Faults, r.Faults)
+			}
+		}
+	}
 }
 
 // onceTable lays out what was seen, then what could not be read and why.
 func onceTable(topology usage.Topology, all []seen, o render.Options) string {
-	var out strings.Builder
 	if len(topology.Devices) == 0 {
 		return "no devices\n"
 	}
@@ -122,26 +131,47 @@ func onceTable(topology usage.Topology, all []seen, o render.Options) string {
 		{Head: "Throttle", Fit: render.Wrap},
 	}}
 	var missing lacks
-	var silent []string
+	nothing := ""
 	for _, s := range all {
-		if s.err != nil {
-			silent = append(silent, fmt.Sprintf("%s: %v", s.unit.Name(), s.err))
+		readings := s.all()
+		if len(readings) == 0 && s.err != nil {
+			nothing += fmt.Sprintf("\n%s shows nothing: %v\n", s.unit.Name(), s.err)
 		}
-		readings := slices.Clone(s.readings)
 		slices.SortStableFunc(readings, func(a, b collector.Reading) int { // a device, then its slices
 			return cmp.Or(strings.Compare(wholeDevice(info, a.Device), wholeDevice(info, b.Device)), strings.Compare(info[a.Device].Parent, info[b.Device].Parent), strings.Compare(a.Device, b.Device))
 		})
-		for _, r := range readings {
-			onceRow(&t, info[r.Device], &r)
+		capabilities := s.unit.Capabilities()
+		for i := range readings {
+			r := &readings[i]
+			d := info[r.Device]
+			onceRow(&t, d, r)
+			for _, c := range capabilities {
+				if d.Parent != "" && c.Device == r.Device && c.Reason == usage.ReasonNone && c.Note != "" {
+					t.Note("of", c.Note)
+				}
+			}
+			if s.err != nil && i == len(readings)-1 {
+				t.Note("error", s.err.Error())
+			}
 		}
-		missing.add(s.unit.Capabilities())
+		if len(readings) > 0 {
+			missing.add(capabilities, info)
+		}
 	}
-	out.WriteString(t.String())
-	for _, s := range silent {
-		out.WriteString("\n" + s + "\n")
+	return t.String() + nothing + missing.text(topology.Devices, o)
+}
+
+// all are the unit's readings; of one that did not answer, that nothing is known of its devices.
+func (s *seen) all() []collector.Reading {
+	if len(s.readings) > 0 {
+		return slices.Clone(s.readings)
 	}
-	out.WriteString(missing.text(len(info)))
-	return out.String()
+	var out []collector.Reading
+	for _, device := range s.unit.Devices() {
+		none := collector.Unknown(usage.ReasonTimeout)
+		out = append(out, collector.Reading{Device: device, Busy: none, Memory: none, Power: none, Energy: none, Throttle: none})
+	}
+	return out
 }
 
 // wholeDevice is the device that a slice is cut from, or the device itself.
@@ -224,10 +254,11 @@ type lack struct {
 
 type lacks []*lack
 
-// add takes what a unit cannot read: one lack for all metrics of the same devices that lack it for the same reason.
-func (all *lacks) add(capabilities []collector.Capability) {
+// add takes what a unit cannot read: one lack for all metrics of the same devices that lack it for the same reason. What
+// is to be known of one slice alone stands with it.
+func (all *lacks) add(capabilities []collector.Capability, info map[string]usage.Device) {
 	for _, c := range capabilities {
-		if c.Reason == usage.ReasonNone && c.Note == "" {
+		if c.Reason == usage.ReasonNone && (c.Note == "" || info[c.Device].Parent != "") {
 			continue
 		}
 		why := c.Note
@@ -243,8 +274,8 @@ func (all *lacks) add(capabilities []collector.Capability) {
 	}
 }
 
-// text lists them; of is how many devices there are.
-func (all lacks) text(of int) string {
+// text lists them.
+func (all lacks) text(devices []usage.Device, o render.Options) string {
 	var merged lacks
 	for _, l := range all {
 		i := slices.IndexFunc(merged, func(m *lack) bool { return m.why == l.why && slices.Equal(m.devices, l.devices) })
@@ -257,16 +288,44 @@ func (all lacks) text(of int) string {
 	if len(merged) == 0 {
 		return ""
 	}
-	var out strings.Builder
-	out.WriteString("\nnot read, or worth knowing\n")
+	t := render.Table{Width: o.Width, Colour: o.Colour, Columns: []render.Column{
+		{Head: "Not read", Fit: render.Wrap}, {Head: "Why, or what to know of it", Fit: render.Fill},
+	}}
 	for _, l := range merged {
-		who := strings.Join(l.devices, "\n    ")
-		if len(l.devices) == of {
-			who = "all devices"
+		t.Row(strings.ReplaceAll(strings.Join(l.metrics, ", "), "_", " "), l.why)
+		for _, who := range l.who(devices) {
+			t.Note("", who)
 		}
-		fmt.Fprintf(&out, "  %s: %s\n    %s\n", strings.Join(l.metrics, ", "), l.why, who)
 	}
-	return out.String()
+	return "\n" + t.String()
+}
+
+// maxNamed is how many devices are named one by one.
+const maxNamed = 4
+
+// who are the devices that lack something, in few words.
+func (l *lack) who(devices []usage.Device) []string {
+	var whole, cut []string
+	for _, d := range devices {
+		if d.Parent == "" {
+			whole = append(whole, d.Name)
+		} else {
+			cut = append(cut, d.Name)
+		}
+	}
+	these := slices.Sorted(slices.Values(l.devices))
+	switch {
+	case len(these) == len(devices):
+		return []string{"all devices"}
+	case slices.Equal(these, cut):
+		return []string{"all slices"}
+	case slices.Equal(these, whole):
+		return []string{"all devices but their slices"}
+	case len(these) > maxNamed:
+		return append(these[:maxNamed-1:maxNamed-1], fmt.Sprintf("and %d more", len(these)-maxNamed+1))
+	default:
+		return these
+	}
 }
 
 func reasonText(r usage.Reason) string {

@@ -1,30 +1,103 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"github.com/gpuhour/gpuhour/services/collector"
+	"github.com/gpuhour/gpuhour/services/collector/exporter"
+	"github.com/gpuhour/gpuhour/services/invoicer/render"
 )
 
-// TestADriverThatHangsHoldsNobody: neither a person who interrupts, nor for ever one who waits.
-func TestADriverThatHangsHoldsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer close(release)
-		hangs := func() (int, error) { <-release; return 1, nil }
-		began := time.Now()
-		if _, err := patiently(t.Context(), time.Minute, hangs); !errors.Is(err, errSilent) || time.Since(began) != time.Minute {
-			t.Fatalf("after %s: %v", time.Since(began), err)
+// page serves what a file of the exporters' tests holds.
+func page(t *testing.T, file string) *httptest.Server {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "services", "collector", "exporter", "testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// noteOnce notes what is seen of the hardware, on a narrow page and on a wide one.
+func noteOnce(t *testing.T, out *strings.Builder, title string, h collector.Hardware) {
+	t.Helper()
+	all, err := lookOnce(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{80, 100} {
+		text := onceTable(h.Topology(), all, render.Options{Width: width})
+		for line := range strings.Lines(text) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
+				t.Errorf("%s: a line of %d columns on a page of %d: %s", title, n, width, line)
+			}
 		}
-		ctx, interrupt := context.WithTimeout(t.Context(), time.Second)
-		defer interrupt()
-		if _, err := patiently(ctx, time.Minute, hangs); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute+time.Second {
-			t.Fatalf("after %s: %v", time.Since(began), err)
+		fmt.Fprintf(out, "--- %s, %d columns\n\n%s\n", title, width, text)
+	}
+}
+
+// TestOnceOfExporters: what --once prints of exporters' pages.
+func TestOnceOfExporters(t *testing.T) {
+	var out strings.Builder
+	for _, c := range []struct {
+		title string
+		pages []string
+	}{
+		{"slices of dcgm-exporter", []string{"dcgm-mig.prom"}},
+		{"partitions of AMD beside chips of Ascend", []string{"amd-partitions.prom", "ascend-chips.prom"}},
+	} {
+		var urls []string
+		for _, p := range c.pages {
+			urls = append(urls, page(t, p).URL)
 		}
-		if n, err := patiently(t.Context(), time.Minute, func() (int, error) { return 7, nil }); n != 7 || err != nil {
-			t.Fatalf("got %d, %v", n, err)
+		h, err := exporter.Open(exporter.Options{URLs: urls})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		noteOnce(t, &out, c.title, h)
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	golden(t, "collector-once-exporters.golden", out.String())
+}
+
+var (
+	aMoment = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; clock [^\n]+`)
+	aPort   = regexp.MustCompile(`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?`)
+)
+
+// TestOnce is the whole command, where there is a page and where there is none.
+func TestOnce(t *testing.T) {
+	there := page(t, "dcgm-blank.prom")
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	shut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer shut.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "<html>hello</html>") }))
+	defer other.Close()
+	var out strings.Builder
+	for _, c := range []struct {
+		title string
+		urls  []string
+	}{
+		{"a page", []string{there.URL}},
+		{"a page, and one that nobody serves", []string{there.URL, gone.URL}},
+		{"one that nobody serves", []string{gone.URL}},
+		{"a page that is shut", []string{shut.URL}},
+		{"a page of something else", []string{other.URL}},
+	} {
+		got := call(t, "", "collector", "--once", "--endpoint", strings.Join(c.urls, ",")).String()
+		fmt.Fprintf(&out, "--- %s\n\n%s\n", c.title, aPort.ReplaceAllString(aMoment.ReplaceAllString(got, "(the time); clock (its state)"), "HOST:PORT"))
+	}
+	golden(t, "collector-once-calls.golden", out.String())
 }

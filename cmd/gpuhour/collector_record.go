@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuhour/gpuhour/core/span"
+	"github.com/gpuhour/gpuhour/platform/obs"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/live"
 	"github.com/gpuhour/gpuhour/services/collector/recorded"
@@ -25,12 +26,15 @@ func recordCommand() *cobra.Command {
 		Short: "Write what this node's GPUs say into a file, for `gpuhour collector replay`",
 		Args:  takes(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			open, err := from.opener()
+			open, err := from.opener(c)
 			if err != nil {
 				return err
 			}
-			if out == "" || length < 0 {
-				return errors.New("--out: name the file of the recording; --for, where it is given, is above 0")
+			switch {
+			case out == "":
+				return errors.New("--out: name the file of the recording")
+			case length < 0 || length%time.Second != 0:
+				return fmt.Errorf("--for %v: write whole seconds, like 10m, or 0 to record until it is interrupted", length)
 			}
 			f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, os.ErrExist) {
@@ -51,15 +55,14 @@ func recordCommand() *cobra.Command {
 // record writes every second that ends until ctx does, or length is over. Seconds that it misses stay out: they were slept through.
 func record(c *cobra.Command, open func() (collector.Hardware, error), to io.Writer, length time.Duration) error {
 	ctx := c.Context()
-	if length > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, length+time.Second)
-		defer cancel()
+	log, err := obs.Logger(c.ErrOrStderr(), "warn", "text")
+	if err != nil {
+		return err
 	}
-	sampler := live.NewSampler(live.SamplerConfig{Open: open})
+	sampler := live.NewSampler(live.SamplerConfig{Open: open, Log: log})
 	w := recorded.NewWriter(to)
 	fmt.Fprintln(c.ErrOrStderr(), "recording; interrupt it to stop")
-	seconds, failed, err := recordSeconds(ctx, sampler, w)
+	seconds, failed, err := recordSeconds(ctx, sampler, w, length)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_, closing := sampler.Close(ending)
@@ -73,10 +76,12 @@ func record(c *cobra.Command, open func() (collector.Hardware, error), to io.Wri
 	return nil
 }
 
-// recordSeconds returns how many seconds it wrote, and why the last of them saw nothing.
-func recordSeconds(ctx context.Context, sampler *live.Sampler, w *recorded.Writer) (seconds int, failed, err error) {
+// recordSeconds records from the second that is under way on. It returns how many seconds it wrote, and why the last of them saw
+// nothing.
+func recordSeconds(ctx context.Context, sampler *live.Sampler, w *recorded.Writer, length time.Duration) (seconds int, failed, err error) {
 	var told any
-	for {
+	begun := time.Now().Truncate(time.Second)
+	for length == 0 || time.Now().Before(begun.Add(length)) {
 		now := time.Now()
 		edge := now.Truncate(time.Second).Add(time.Second)
 		select {
@@ -96,6 +101,7 @@ func recordSeconds(ctx context.Context, sampler *live.Sampler, w *recorded.Write
 		}
 		seconds++
 	}
+	return seconds, failed, nil
 }
 
 func replayCommand() *cobra.Command {

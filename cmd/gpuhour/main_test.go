@@ -210,7 +210,7 @@ func TestWrongCalls(t *testing.T) {
 		[]string{"import", "openb", "--start", "monday"}, []string{"import", "openb", "--nodes", "nodes.csv"},
 		[]string{"import", "openb", "--nodes", "nodes.csv", "--pods", "pods.csv"}, []string{"import", "openb", "--out", "none/facts.jsonl"},
 		[]string{"publish", "facts.jsonl"}, []string{"doctor"}, []string{"refusals"}, []string{"invoice", "list"}, []string{"invoice", "preview", "acme-2026", "--at", "may"},
-		[]string{"invoice", "list", "--format", "xml"}, []string{"refusals", "--lang", "fr"}, []string{"collector"}, []string{"resume", "--by", ""},
+		[]string{"invoice", "list", "--format", "xml"}, []string{"refusals", "--lang", "fr"}, []string{"collector", "now"}, []string{"collector", "--vendor", "amd"}, []string{"resume", "--by", ""},
 		[]string{"rater"}, []string{"invoicer", "--nats-url", "nats://n:4222"}, []string{"demo", "--lang", "fr"},
 		[]string{"demo", "--hours", "1"}, []string{"demo", "--nats-url", "nats://n:4222"}, []string{"demo", "--services-elsewhere"},
 		[]string{"serve", "--config", "none.yaml"}, []string{"serve", "--config", "gpuhour.yaml"}, []string{"serve", "--log-level", "loud"},

@@ -137,7 +137,7 @@ func (e *Endpoint) Sample(into []collector.Reading) ([]collector.Reading, error)
 		for _, d := range e.about {
 			into = append(into, unknown(d.Name, why))
 		}
-		return into, nil
+		return into, &collector.NoAnswer{Reason: why, Err: err} // so that somebody is told, also where no device is known yet
 	}
 	stale := e.stale(&p)
 	for _, known := range e.about {

@@ -82,6 +82,17 @@ func sample(t *testing.T, e *exporter.Endpoint) []collector.Reading {
 	return r
 }
 
+// failing samples an endpoint without a page: it says why, beside readings of which nothing is known.
+func failing(t *testing.T, e *exporter.Endpoint, why usage.Reason) []collector.Reading {
+	t.Helper()
+	r, err := e.Sample(nil)
+	var none *collector.NoAnswer
+	if !errors.As(err, &none) || none.Reason != why || err.Error() != e.Stats().LastError {
+		t.Fatalf("error %v; want %q for reason %d", err, e.Stats().LastError, why)
+	}
+	return r
+}
+
 func allUnknown(t *testing.T, r collector.Reading, why usage.Reason) {
 	t.Helper()
 	want := collector.Unknown(why)
@@ -128,7 +139,7 @@ func TestFaultsOfAnEndpoint(t *testing.T) {
 			s := serve(t, fmt.Sprintf(two, 50, 1, 1))
 			_, e := open(t, exporter.Options{URLs: []string{s.URL}, Timeout: 300 * time.Millisecond, MaxBody: 2000})
 			s.play(c.play)
-			got := sample(t, e)
+			got := failing(t, e, c.why)
 			if len(got) != 2 || got[0].Device != "GPU-a" || got[1].Device != "GPU-b" {
 				t.Fatalf("%+v", got)
 			}
@@ -147,7 +158,7 @@ func TestFaultsOfAnEndpoint(t *testing.T) {
 		s := serve(t, fmt.Sprintf(two, 50, 1, 1))
 		x, e := open(t, exporter.Options{URLs: []string{s.URL}})
 		s.Close()
-		for _, r := range sample(t, e) {
+		for _, r := range failing(t, e, usage.ReasonError) {
 			allUnknown(t, r, usage.ReasonError)
 		}
 		if units, err := x.Scan(); err != nil || len(units) != 1 || len(e.Devices()) != 2 {

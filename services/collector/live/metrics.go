@@ -56,8 +56,8 @@ func (w metrics) loop(st Stats) {
 	w.gauge("clock_synchronised", "1 when the kernel holds the clock against a source.", truth(st.Clock.State == usage.ClockSynchronised))
 	w.gauge("clock_offset_seconds", "Kernel's estimate of the clock's offset.", time.Duration(st.Clock.OffsetNanos).Seconds())
 	w.gauge("clock_error_bound_seconds", "Kernel's bound of the clock's error.", time.Duration(st.Clock.ErrorBoundNano).Seconds())
-	for quantile, d := range map[string]time.Duration{"0.5": st.Jitter.P50, "0.99": st.Jitter.P99, "1": st.Jitter.Max} {
-		w.put(prometheus.GaugeValue, "tick_delay_seconds", "How long after their second's edge ticks came, over ten minutes.", d.Seconds(), "quantile", quantile)
+	for which, d := range map[string]time.Duration{"median": st.Jitter.P50, "p99": st.Jitter.P99, "max": st.Jitter.Max} { // not quantile: that is a summary's label
+		w.put(prometheus.GaugeValue, "tick_delay_seconds", "How long after their second's edge ticks came, over ten minutes.", d.Seconds(), "of", which)
 	}
 	w.gauge("held_batches", "Closed batches that wait for the disk.", float64(st.Held))
 	w.gauge("spool_bytes", "Bytes of the spool.", float64(st.Spool.Bytes))

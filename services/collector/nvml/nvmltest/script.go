@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// The environment through which the library finds its script.
+// The environment through which the library finds its script. A name that begins with GPUHOUR_ would be a setting of the program.
 const (
-	EnvScript = "GPUHOUR_NVML_STUB"
-	EnvNews   = "GPUHOUR_NVML_STUB_NEWS"
+	EnvScript = "NVML_STUB"
+	EnvNews   = "NVML_STUB_NEWS"
 )
 
 // Sizes that the library knows too.

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// The environment through which the library finds its script.
+// The environment through which the library finds its script. The names do not begin as gpuhour's settings do: the command refuses settings that
+// it does not know.
 const (
-	EnvScript = "GPUHOUR_NVML_STUB"
-	EnvNews   = "GPUHOUR_NVML_STUB_NEWS"
+	EnvScript = "NVML_STUB_SCRIPT"
+	EnvNews   = "NVML_STUB_NEWS"
 )
 
 // Sizes that the library knows too.

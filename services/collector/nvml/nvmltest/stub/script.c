@@ -158,7 +158,7 @@ void refresh(void) {
 
 /* map opens the script that the environment names now, which a later session may name anew. */
 static int map(void) {
-	const char *name = getenv("GPUHOUR_NVML_STUB"), *pipe = getenv("GPUHOUR_NVML_STUB_NEWS");
+	const char *name = getenv("NVML_STUB_SCRIPT"), *pipe = getenv("NVML_STUB_NEWS");
 	if (name == NULL)
 		return 0;
 	if (script == NULL || strcmp(path, name) != 0) {

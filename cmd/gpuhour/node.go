@@ -267,8 +267,9 @@ func permissionsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "permissions NODE", Short: "Print the NATS user of a node for the server's settings", Args: takes(1, 1),
 		Long: `permissions prints what the server's settings need so that this node may publish its own batches,
-to the log or through an ingest, ask for its own last one, and nothing else. deploy/nats/nodes.conf shows where it goes. With several
-keys it prints a user for each: so a key is changed without a gap.`,
+to the log or through an ingest, ask for its own last one, and nothing else. deploy/nats/nodes.conf
+shows where it goes. With several keys it prints a user for each: so a key is changed without a
+gap.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := (&fact.NodeEnrolled{Node: args[0], PublicKey: fact.PublicKey{1}, By: "x"}).Validate(); err != nil {
 				return err

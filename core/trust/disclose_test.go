@@ -1,14 +1,17 @@
 package trust_test
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/gpuhour/gpuhour/core/trust"
+	"github.com/gpuhour/gpuhour/core/usage"
 )
 
 func disclosed(t testing.TB) (*trust.Disclosure, []byte) {
@@ -174,5 +177,47 @@ func TestHashesHideOtherBlocks(t *testing.T) {
 		if _, err := guess.Check(); err == nil {
 			t.Fatal("the guess is confirmed")
 		}
+	})
+}
+
+// FuzzParseDisclosure: a file has one form, and none that holds says what the key did not sign. It signs two batches here: salts are drawn
+// anew in every process, so what is compared is head and block.
+func FuzzParseDisclosure(f *testing.F) {
+	short := batch("n")
+	short.Seq, short.PreviousRun, short.PreviousSeq, short.Gaps, short.Topology = 2, 0, 0, nil, nil
+	var stated []*trust.Disclosure
+	for _, b := range []*usage.Batch{batch("n"), short} {
+		if err := trust.Sign(key(1), b); err != nil {
+			f.Fatal(err)
+		}
+		d, err := trust.Disclose(b, "GPU-1", public(1))
+		if err != nil {
+			f.Fatal(err)
+		}
+		data, err := d.Bytes()
+		if err != nil {
+			f.Fatal(err)
+		}
+		stated = append(stated, d)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		read, err := trust.ParseDisclosure(data)
+		if err != nil {
+			return
+		}
+		again, err := read.Bytes()
+		if err != nil || !bytes.Equal(bytes.TrimSpace(data), bytes.TrimSpace(again)) {
+			t.Fatalf("%s is written as %s, %v", data, again, err)
+		}
+		if _, err := read.Check(); err != nil || read.PublicKey != public(1) {
+			return
+		}
+		for _, d := range stated {
+			if bytes.Equal(d.Block, read.Block) && cmp.Equal(d.Head(), read.Head(), cmpopts.EquateEmpty()) {
+				return
+			}
+		}
+		t.Errorf("the key is said to have signed %s", data)
 	})
 }

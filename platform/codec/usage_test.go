@@ -182,9 +182,44 @@ func gapsOf(m *logv1.UsageBatch) (all []usage.Gap) {
 	return all
 }
 
+// told makes a batch its run's first one, with all that such a one may tell.
+func told(b *usage.Batch) {
+	end := b.Minute.Start() + 10
+	b.Seq, b.PreviousRun, b.PreviousSeq = 1, b.Run-7, 300
+	b.Gaps = []usage.Gap{
+		{From: end - 500, To: end - 200, Reason: usage.GapRebooted},
+		{From: end - 200, To: end - 10, Reason: usage.GapStalled},
+		{Device: "GPU-6f1c9d2e-0a52-4a37-9d0f-5c2b7e8a1f00", From: end - 3, To: end, Reason: usage.GapTimeout},
+	}
+	b.Topology = &usage.Topology{Source: "nvml 13.580.65.06", Driver: "580.65.06", Devices: []usage.Device{
+		{
+			Name: "GPU-6f1c9d2e-0a52-4a37-9d0f-5c2b7e8a1f00", Vendor: "nvidia", Model: "NVIDIA H100 80GB HBM3", Serial: "1652823054567",
+			PCI: "00000000:10:00.0", MemoryBytes: 80 << 30,
+		},
+		{Name: "MIG-1", Parent: "GPU-6f1c9d2e-0a52-4a37-9d0f-5c2b7e8a1f00", Vendor: "nvidia", Profile: "1g.10gb", MemoryBytes: 10 << 30},
+	}}
+}
+
+// signed gives a batch what a signed one carries; whether it holds is package trust's.
+func signed(b *usage.Batch) {
+	b.Seed, b.Signature = make([]byte, usage.SeedBytes), make([]byte, usage.SignatureBytes)
+	for i := range b.Signature {
+		b.Seed[i/2], b.Signature[i] = byte(i), byte(200+i)
+	}
+}
+
 func FuzzDecodeBatch(f *testing.F) {
 	for _, devices := range []int{0, 1, 3} {
 		b := full(devices)
+		p, err := EncodeBatch(&b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(p.Subject, p.Data)
+	}
+	for _, change := range []func(b *usage.Batch){told, signed, func(b *usage.Batch) { told(b); signed(b) }} {
+		b := full(2)
+		change(&b)
 		p, err := EncodeBatch(&b)
 		if err != nil {
 			f.Fatal(err)

@@ -97,7 +97,7 @@ func (d devices) Sample(at span.Second, into []collector.Reading) ([]collector.R
 	return into, nil
 }
 
-func openSpool(t *testing.T, path string) *spool.Spool {
+func openSpool(t testing.TB, path string) *spool.Spool {
 	t.Helper()
 	files, err := spool.Dir(path)
 	check(t, err)
@@ -106,7 +106,7 @@ func openSpool(t *testing.T, path string) *spool.Spool {
 	return s
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

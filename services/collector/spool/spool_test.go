@@ -360,23 +360,15 @@ func TestDirOnDisk(t *testing.T) {
 	must(t, s.Close())
 }
 
-func FuzzOpen(f *testing.F) {
-	d := newDisk()
-	s, err := Open(d, Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := s.Append(batch("a", 1, 1)); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(d.files["00000001.spool"].live)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		d := newDisk()
-		d.files["00000001.spool"] = &content{live: data}
-		if s, err := Open(d, Options{}); err == nil {
-			must(t, s.Append(batch("zz", 1<<60, 1)))
-		}
-	})
+// told is a run's first batch, with all that such a one may tell.
+func told() usage.Batch {
+	b := batch("a", 2, 1)
+	from, end := b.Minute.Start(), b.Minute.End()
+	b.Gaps = []usage.Gap{{From: from - 90, To: from, Reason: usage.GapKilled}, {Device: "g", From: from, To: end, Reason: usage.GapLost}}
+	b.Topology = &usage.Topology{Source: "nvml", Driver: "580", Devices: []usage.Device{
+		{Name: "g", Parent: "h", Vendor: "nvidia", Model: "m", Serial: "s", PCI: "p", Profile: "1g", MemoryBytes: 1 << 36},
+	}}
+	return b
 }
 
 // TestARunThatLeftNoBatchIsKnown: also after its segment is gone, and only until a batch comes behind it.

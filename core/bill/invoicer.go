@@ -200,6 +200,11 @@ func (s *Invoicer) ContractsAt(cut Cut) *contract.Register {
 	return s.answer
 }
 
+// KeptContractsAt is ContractsAt for one who keeps the answer while facts are still taken.
+func (s *Invoicer) KeptContractsAt(cut Cut) *contract.Register {
+	return s.contracts.KeptBefore(cut.known())
+}
+
 // CutAt is the cut that stands at a block, as Closed names it.
 func (s *Invoicer) CutAt(block uint64) (Cut, bool) {
 	for _, c := range s.cuts {

@@ -106,6 +106,26 @@ func TestTerminationEndsTheTerm(t *testing.T) {
 	}
 }
 
+// TestKeptBeforeStays: the words of a version that a termination cuts change with an amendment behind it; what was kept does not.
+func TestKeptBeforeStays(t *testing.T) {
+	at := second(t, "2026-03-11T15:00:00Z")
+	r, apply, _ := registered(t)
+	apply(&fact.ContractSigned{Contract: "c1", Customer: "acme", Document: leaving})
+	apply(&fact.ContractTerminated{Contract: "c1", At: at, By: fact.ByCustomer})
+	kept := r.KeptBefore(3)
+	apply(&fact.ContractAmended{Contract: "c1", Effective: second(t, "2026-02-01T00:00:00Z"), Document: strings.Replace(leaving, "2.00", "3.00", 1)})
+	for _, x := range []struct {
+		r    *contract.Register
+		want int64
+	}{{r, 3}, {kept, 2}, {r.KeptBefore(3), 2}} {
+		byName, ok := x.r.InForce("c1", at-1)
+		byPosition, known := x.r.Version(2)
+		if !ok || !known || byName.Contract.Rates[0].OnDemand.Amount.Cmp(big.NewRat(x.want, 1)) != 0 || byPosition.Contract.Rates[0].OnDemand.Amount.Cmp(big.NewRat(x.want, 1)) != 0 {
+			t.Errorf("the cut version costs %v and %v, want %d", byName.Contract.Rates[0].OnDemand.Amount, byPosition.Contract.Rates[0].OnDemand.Amount, x.want)
+		}
+	}
+}
+
 func TestTerminationOfNoContract(t *testing.T) {
 	_, apply, problems := registered(t)
 	apply(&fact.ContractTerminated{Contract: "c1", At: second(t, "2026-03-11T15:00:00Z"), By: fact.ByCustomer})

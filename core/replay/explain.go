@@ -53,7 +53,7 @@ func (p *player) testify(k periodKey, period span.Span, n int, cut bill.Cut, tot
 		if err != nil {
 			return err
 		}
-		w.evidence = &explain.Evidence{Contracts: p.invoicer.ContractsAt(cut), Statement: s, Totals: totals, Segments: w.segments}
+		w.evidence = &explain.Evidence{Contracts: p.invoicer.KeptContractsAt(cut), Statement: s, Totals: totals, Segments: w.segments}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // recordedLog is the log that this version writes for the rich world; history/ holds it and those of every release.
-const recordedLog = "sim/history/1/rich-with-facts-seq.jsonl"
+const recordedLog = "sim/history/1/rich-with-gaps.jsonl"
 
 // written plays the rich world on the memory engines and dumps its log.
 func written(t *testing.T) []byte {

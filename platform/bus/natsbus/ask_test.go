@@ -84,7 +84,7 @@ func TestServeStopsAfterWhatArrived(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range all {
-		if err := e.nc.Publish("q", nil); err != nil {
+		if err := e.nc.PublishRequest("q", e.nc.NewInbox(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -74,6 +74,11 @@ func TestSystemdUnit(t *testing.T) {
 		t.Errorf("it starts %s", command[0])
 	}
 	flagsOf(t, "ExecStart", command[1:])
+	made := strings.Fields(one("Service.ExecStartPre")) // a collector that is told of a key does not start without it
+	flagsOf(t, "ExecStartPre", made[1:])
+	if made[len(made)-1] != command[len(command)-1] || !slices.Contains(made, "--keep") {
+		t.Errorf("%v makes another key than %v reads", made, command)
+	}
 	environment := map[string]string{}
 	for _, pair := range strings.Fields(one("Service.Environment")) {
 		key, value, _ := strings.Cut(pair, "=")
@@ -85,7 +90,7 @@ func TestSystemdUnit(t *testing.T) {
 	// What its comments rest on: the clock can be read and not set, a stop has time, and it comes back.
 	for key, want := range map[string]string{
 		"Service.KillSignal": "SIGTERM", "Service.Restart": "always", "Service.NoNewPrivileges": "yes", "Service.CapabilityBoundingSet": "",
-		"Service.DynamicUser": "yes", "Service.StateDirectory": "gpuhour", "Service.DevicePolicy": "closed", "Service.TimeoutStopSec": "60",
+		"Service.DynamicUser": "yes", "Service.StateDirectory": "gpuhour", "Service.DevicePolicy": "closed", "Service.SystemCallErrorNumber": "EPERM", "Service.TimeoutStopSec": "60",
 	} {
 		if got := one(key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)

@@ -144,6 +144,16 @@ func (c *command) metrics() map[string]float64 {
 	return figures(string(page))
 }
 
+// delay is how late ticks came, which a page must show: a figure that is not there is no zero.
+func (c *command) delay(shown map[string]float64, of string) float64 {
+	c.b.Helper()
+	v, ok := shown[`gpuhour_collector_tick_delay_seconds{of="`+of+`"}`]
+	if !ok || v == 0 {
+		c.b.Fatalf("/metrics tells no delay of ticks (%s): %v", of, shown)
+	}
+	return v
+}
+
 // await polls until it shows a figure of at least that much: from outside there is nothing else to wait for.
 func (c *command) await(name string, least float64) {
 	c.b.Helper()
@@ -173,15 +183,16 @@ func (c *command) judge(start, used, took time.Duration) {
 	b := c.b
 	b.Helper()
 	memory, shown := processMemory(b, c.cmd.Process.Pid), c.metrics()
-	p50, p99, most := shown[`gpuhour_collector_tick_delay_seconds{quantile="0.5"}`], shown[`gpuhour_collector_tick_delay_seconds{quantile="0.99"}`], shown[`gpuhour_collector_tick_delay_seconds{quantile="1"}`]
+	p50, p99, most := c.delay(shown, "median"), c.delay(shown, "p99"), c.delay(shown, "max")
 	c.check(c.cmd.Process.Signal(os.Interrupt))
 	if err := c.cmd.Wait(); err != nil {
 		b.Fatalf("the collector ends with %v; it says:\n%s", err, &c.said)
 	}
 	spool := folderBytes(b, filepath.Join(c.data, "spool"))
 	samples, bytes := c.arrived()
-	if least := commandDevices * (int(took/time.Second) - 1); samples < least || shown["gpuhour_collector_spool_unsent_batches"] > 1 {
-		b.Fatalf("%d samples are in the log after %s, and %g batches wait; want %d; it says:\n%s", samples, took, shown["gpuhour_collector_spool_unsent_batches"], least, &c.said)
+	waiting, ok := shown["gpuhour_collector_spool_unsent_batches"]
+	if least := commandDevices * (int(took/time.Second) - 1); samples < least || !ok || waiting > 1 {
+		b.Fatalf("%d samples are in the log after %s, and %g batches wait; want %d; it says:\n%s", samples, took, waiting, least, &c.said)
 	}
 	cpu := used.Seconds() / took.Seconds()
 	for unit, v := range map[string]float64{

@@ -1,8 +1,10 @@
 package gpuhour_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -122,8 +124,13 @@ func (n *gpuNode) scrape(t *testing.T) map[string]float64 {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 		if path == "/metrics" {
-			if problems, err := promlint.New(answer.Body).Lint(); err != nil || len(problems) > 0 {
+			page, err := io.ReadAll(answer.Body)
+			must(t, err)
+			if problems, err := promlint.New(bytes.NewReader(page)).Lint(); err != nil || len(problems) > 0 {
 				t.Errorf("promlint: %v, %v", problems, err)
+			}
+			if strings.Contains(string(page), "gpuhour_refusals_total") {
+				t.Error("a collector, which refuses nothing, shows a figure of refusals")
 			}
 		}
 		must(t, answer.Body.Close())

@@ -58,7 +58,7 @@ type Engine struct {
 	bus     bus.Bus
 	store   store.Store
 	writer  *journal.Writer
-	metrics *obs.Metrics
+	metrics *obs.Engine
 	rater   *rater.Rater
 	invoice *invoicer.Invoicer
 	alert   *alerter.Alerter
@@ -135,7 +135,7 @@ func newEngine(cfg Config, o Options) *Engine {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Engine{cfg: cfg, log: log, now: time.Now, stores: context.Background(), metrics: obs.NewMetrics(Version), incarnation: 1}
+	return &Engine{cfg: cfg, log: log, now: time.Now, stores: context.Background(), metrics: obs.NewEngine(Version), incarnation: 1}
 }
 
 func (e *Engine) wire() {

@@ -28,40 +28,18 @@ func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, options)), nil
 }
 
-// Metrics are the figures of one process. Lag is told in time: the last tick's T against the wall clock.
+// Metrics serves the figures of one process, and its health.
 type Metrics struct {
 	registry *prometheus.Registry
-	Steps    *prometheus.CounterVec // service, result: worked, idle, error
-	Rated    *prometheus.CounterVec // kind: blocks, batches, minute_rows, differences
-	Refusals prometheus.Counter
-	LastTick *prometheus.GaugeVec // service: T of the last block it took
-	Blocked  prometheus.Gauge
 	ready    atomic.Bool
 }
 
-// NewMetrics registers the figures.
+// NewMetrics has the build's figure. What else a process counts it registers itself: what it does not count is not shown as zero.
 func NewMetrics(version string) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		Steps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuhour_steps_total", Help: "Steps of each service's pump by result.",
-		}, []string{"service", "result"}),
-		Rated: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuhour_rated_total", Help: "What the rater took and put, by kind.",
-		}, []string{"kind"}),
-		Refusals: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuhour_refusals_total", Help: "Refusals raised or cleared: facts and messages that could not be taken.",
-		}),
-		LastTick: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gpuhour_last_tick_timestamp_seconds", Help: "Time of the last block each service took.",
-		}, []string{"service"}),
-		Blocked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuhour_blocked_periods", Help: "Billing periods that the last cut could not close.",
-		}),
-	}
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuhour_build_info", Help: "Always 1."}, []string{"version"})
 	info.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.Steps, m.Rated, m.Refusals, m.LastTick, m.Blocked, info)
+	m.registry.MustRegister(info)
 	return m
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // filled is metrics with a value for every label, so that each family is there.
-func filled() *obs.Metrics {
-	m := obs.NewMetrics("0.0.1")
+func filled() *obs.Engine {
+	m := obs.NewEngine("0.0.1")
 	m.Steps.WithLabelValues("rater", "worked").Add(3)
 	m.Rated.WithLabelValues("blocks").Add(2)
 	m.Refusals.Inc()

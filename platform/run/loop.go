@@ -21,7 +21,7 @@ type Step func(context.Context) (worked bool, err error)
 
 // Loop repeats a step until ctx ends. wait blocks until there may be work again. A step that breaks an assertion ends the
 // loop: what it holds in memory is not to be trusted, and the other services go on.
-func Loop(ctx context.Context, log *slog.Logger, m *obs.Metrics, service string, step Step, wait func(context.Context) error) {
+func Loop(ctx context.Context, log *slog.Logger, m *obs.Engine, service string, step Step, wait func(context.Context) error) {
 	patience := firstPatience
 	for ctx.Err() == nil {
 		result, err := turn(ctx, step, wait)

@@ -72,7 +72,7 @@ func play(t *testing.T, turns string) (s *script, logged, metrics string) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		s = &script{turns: turns, began: time.Now(), stop: stop}
-		m := obs.NewMetrics("test")
+		m := obs.NewEngine("test")
 		run.Loop(ctx, slog.New(slog.NewTextHandler(&out, nil)), m, "rater", s.step, s.wait)
 		w := httptest.NewRecorder()
 		m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
@@ -172,7 +172,7 @@ func TestLoopEndsWithItsContext(t *testing.T) {
 				defer stop()
 				var out bytes.Buffer
 				began := time.Now()
-				run.Loop(ctx, slog.New(slog.NewTextHandler(&out, nil)), obs.NewMetrics("test"), "rater", c.step, c.wait)
+				run.Loop(ctx, slog.New(slog.NewTextHandler(&out, nil)), obs.NewEngine("test"), "rater", c.step, c.wait)
 				if took := time.Since(began); took != life {
 					t.Errorf("the loop ended after %v, want %v", took, life)
 				}
@@ -191,6 +191,6 @@ func TestLoopPassesOtherPanicsOn(t *testing.T) {
 			t.Errorf("recovered %v", p)
 		}
 	}()
-	run.Loop(t.Context(), slog.New(slog.DiscardHandler), obs.NewMetrics("test"), "rater",
+	run.Loop(t.Context(), slog.New(slog.DiscardHandler), obs.NewEngine("test"), "rater",
 		func(context.Context) (bool, error) { panic("other") }, nil)
 }

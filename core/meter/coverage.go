@@ -45,22 +45,25 @@ func (c *coverage) cover(u Unit, hour span.Hour, from *samples) *coverage {
 	return c
 }
 
-// SlowSourceSeconds: so many seen seconds in an hour, no two of them side by side, tell a source that does not look every second. Losses
-// of one that does leave neighbours.
+// SlowSourceSeconds: so many seen seconds in an hour, more than half of them without a seen second beside them, tell a source that does not
+// look every second. Losses of one that does leave neighbours; a slow one has some too, where two clocks drift past each other.
 const SlowSourceSeconds = 10
 
 // slow tells whether what saw the device in the hour looks less often than once a second.
 func (c *coverage) slow() bool {
-	seen := 0
-	var before span.SecondMask // the last second of the minute before, as the first of the next
-	for _, m := range c.seen {
-		if m&(m<<1|before) != 0 {
-			return false
+	seen, alone := 0, 0
+	for k, m := range c.seen {
+		beside := m<<1 | m>>1
+		if k > 0 {
+			beside |= c.seen[k-1] >> (span.SecondsPerMinute - 1)
+		}
+		if k+1 < len(c.seen) {
+			beside |= c.seen[k+1] << (span.SecondsPerMinute - 1)
 		}
 		seen += m.Count()
-		before = m >> (span.SecondsPerMinute - 1) & 1
+		alone += (m &^ beside).Count()
 	}
-	return seen >= SlowSourceSeconds
+	return seen >= SlowSourceSeconds && 2*alone > seen
 }
 
 // around is what is known of the device in an hour, or nil.

@@ -205,19 +205,22 @@ func (o *oracle) sampled(u occupancy.Unit, l *occupancy.Lease, at span.Second, s
 	return k
 }
 
-// slowSource counts the seen seconds of an hour, unless two stand side by side.
+// slowSource counts the seen seconds of an hour, and those that have none beside them.
 func (o *oracle) slowSource(device string, h span.Hour) bool {
-	n := 0
+	n, alone := 0, 0
+	seen := func(at span.Second) bool {
+		_, ok := o.runs[device][at]
+		return ok && at >= h.Start() && at < h.End()
+	}
 	for at := h.Start(); at < h.End(); at++ {
-		if _, seen := o.runs[device][at]; !seen {
-			continue
-		}
-		n++
-		if _, next := o.runs[device][at+1]; next && at+1 < h.End() {
-			return false
+		if seen(at) {
+			n++
+			if !seen(at-1) && !seen(at+1) {
+				alone++
+			}
 		}
 	}
-	return n >= 10
+	return n >= 10 && alone > n/2
 }
 
 // inIdleRun tells whether a second is idle, or lies in a gap of unknown ones between two that are.

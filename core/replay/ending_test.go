@@ -49,7 +49,7 @@ func purchases(t *rapid.T) *world {
 		})
 	}
 	for i := range 1 + choose(4) {
-		at, key := within(15)+2*day, fmt.Sprint("bought/", i)
+		at, key := within(16)+day, fmt.Sprint("bought/", i) // of the first day there is no contract yet
 		w.add(at+span.Second(choose(2)*choose(20*day)), key, &fact.PackagePurchased{Contract: "c0", Package: one("none", "prorata", "clawback"), At: at, Count: int64(1 + choose(2))})
 		for k := range choose(3) {
 			end := at + span.Second(choose([]int{day, 9 * day, 40 * day}[choose(3)]))

@@ -375,25 +375,32 @@ const (
 	Missing  = "missing"
 )
 
-// slowSource tells whether ten seconds or more of a device's clock hour were seen, and no two of them one behind the other.
+// slowSource tells whether ten seconds or more of a device's clock hour were seen, and fewer of them in company than by themselves.
 func (w *World) slowSource(device string, at span.Second) bool {
 	hour := at / 3600
 	slow, known := w.slow[device][hour]
 	if known {
 		return slow
 	}
-	of, seen, neighbours := w.samples[device], 0, false
+	of, seen, company, streak := w.samples[device], 0, 0, 0
 	for s := hour * 3600; s < hour*3600+3600; s++ {
-		if _, this := of[s]; this {
-			seen++
-			_, before := of[s-1]
-			neighbours = neighbours || before && s > hour*3600
+		if _, this := of[s]; !this {
+			streak = 0
+			continue
+		}
+		seen++
+		switch streak++; streak {
+		case 1:
+		case 2:
+			company += 2
+		default:
+			company++
 		}
 	}
 	if w.slow[device] == nil {
 		w.slow[device] = map[span.Second]bool{}
 	}
-	slow = seen >= 10 && !neighbours
+	slow = seen >= 10 && company < seen-company
 	w.slow[device][hour] = slow
 	return slow
 }

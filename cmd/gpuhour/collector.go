@@ -29,6 +29,7 @@ import (
 	"github.com/gpuhour/gpuhour/services/collector/live"
 	"github.com/gpuhour/gpuhour/services/collector/nodekey"
 	"github.com/gpuhour/gpuhour/services/collector/nvml"
+	"github.com/gpuhour/gpuhour/services/collector/smi"
 	"github.com/gpuhour/gpuhour/services/collector/spool"
 )
 
@@ -40,9 +41,10 @@ func collectorCommand() *cobra.Command {
 		Use:   "collector",
 		Short: "Sample this node's GPUs once a second and send what they say to the log",
 		Long: `The collector samples every GPU and slice of this node once a second: NVIDIA's through the driver's
-library, others through the pages of their exporters (--endpoint). Each batch of ten seconds is in
-the spool before it is sent; what the log does not take waits there, for hours if need be. What was
-not seen is in the log as a gap with its reason. --once shows what it sees and sends nothing.`,
+library, or as nvidia-smi prints them (--nvidia-smi), others through the pages of their exporters
+(--endpoint). Each batch of ten seconds is in the spool before it is sent; what the log does not
+take waits there, for hours if need be. What was not seen is in the log as a gap with its reason.
+--once shows what it sees and sends nothing.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(c, args[0])
@@ -75,19 +77,21 @@ type sources struct {
 	library   string
 	endpoints []string
 	vendor    string
+	smi       bool
 }
 
 func (s *sources) flags(c *cobra.Command) {
 	c.Flags().StringSliceVar(&s.endpoints, "endpoint", nil, "page of dcgm-exporter, AMD's device-metrics-exporter or Ascend's npu-exporter to read instead of NVML, like http://127.0.0.1:9400/metrics")
 	c.Flags().StringVar(&s.vendor, "vendor", "", "whose exporter it is: nvidia, amd or ascend; told by its page when not given")
+	c.Flags().BoolVar(&s.smi, "nvidia-smi", false, "read what nvidia-smi --query-gpu=uuid,utilization.gpu,memory.used,power.draw --format=csv -l 1 prints, from standard input")
 	c.Flags().StringVar(&s.library, "nvml-library", "", "path of libnvidia-ml.so.1, where the loader does not find it")
 }
 
-// endpointTime is how long a page may take: less than a second's sampling has.
-const endpointTime = 650 * time.Millisecond
-
 // opener says how a session with the hardware is begun. What a person wrote wrong is found now, what is missing on the machine later.
 func (s *sources) opener(c *cobra.Command) (func() (collector.Hardware, error), error) {
+	if s.smi {
+		return s.follow(c)
+	}
 	if len(s.endpoints) == 0 {
 		if c.Flags().Changed("endpoint") {
 			return nil, errors.New("--endpoint is empty; write an exporter's address, like http://127.0.0.1:9400/metrics, or leave it out")
@@ -104,11 +108,28 @@ func (s *sources) opener(c *cobra.Command) (func() (collector.Hardware, error), 
 	if err != nil {
 		return nil, fmt.Errorf("--vendor: %w", err)
 	}
-	options := exporter.Options{URLs: s.endpoints, Vendor: vendor, Timeout: endpointTime}
+	options := exporter.Options{URLs: s.endpoints, Vendor: vendor}
 	if _, err := exporter.Open(options); err != nil {
 		return nil, fmt.Errorf("--endpoint: %w", err)
 	}
 	return func() (collector.Hardware, error) { return exporter.Open(options) }, nil
+}
+
+// follow says how nvidia-smi's output is read: once, whatever becomes of a session, since a second reader would take lines from the first.
+func (s *sources) follow(c *cobra.Command) (func() (collector.Hardware, error), error) {
+	if s.library != "" || s.vendor != "" || c.Flags().Changed("endpoint") {
+		return nil, errors.New("--nvidia-smi and --endpoint, --vendor or --nvml-library: a collector has one source; run two, with two names, for both")
+	}
+	in := c.InOrStdin()
+	if f, ok := in.(*os.File); ok {
+		if about, err := f.Stat(); err == nil && about.Mode().IsRegular() {
+			return nil, errors.New("--nvidia-smi: standard input is a file, of which nobody knows when its rows came; play it with `gpuhour collector replay`, or put | before gpuhour")
+		}
+	}
+	stream := sync.OnceValue(func() collector.Hardware {
+		return smi.Follow("standard input", struct{ io.Reader }{in}, smi.FollowOptions{}) // stays open when a session is closed
+	})
+	return func() (collector.Hardware, error) { return stream(), nil }, nil
 }
 
 // destination says as whom, where to and through what a node's usage goes.

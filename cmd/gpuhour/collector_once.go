@@ -69,7 +69,7 @@ func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
 		answers[i] = make(chan seen, 1)
 		go func() { // one that hangs in the driver is left to the process's end
 			first, err := u.Sample(nil)
-			if err != nil && !errors.Is(err, collector.ErrChanged) {
+			if err != nil && !errors.Is(err, collector.ErrChanged) && !errors.Is(err, collector.ErrPartly) {
 				answers[i] <- seen{u, first, err}
 				return
 			}
@@ -78,7 +78,7 @@ func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
 			case <-time.After(onceInterval):
 			}
 			readings, err := u.Sample(nil)
-			keepFaults(readings, first)
+			keepFirst(readings, first)
 			answers[i] <- seen{u, readings, err}
 		}()
 	}
@@ -100,13 +100,21 @@ func lookOnce(ctx context.Context, h collector.Hardware) ([]seen, error) {
 	return all, ctx.Err()
 }
 
-// keepFaults adds the faults of an earlier look: hardware tells each of them once.
-func keepFaults(readings, earlier []collector.Reading) {
+// keepFirst adds what an earlier look alone has: faults, which hardware tells once, and values of a page that has not been refreshed
+// since, as the unit's error then says.
+func keepFirst(readings, earlier []collector.Reading) {
 	for i := range readings {
 		r := &readings[i]
 		for _, e := range earlier {
-			if e.Device == r.Device {
-				r.Faults = slices.Concat(e.Faults, r.Faults)
+			if e.Device != r.Device {
+				continue
+			}
+			r.Faults = slices.Concat(e.Faults, r.Faults)
+			before := []collector.Metric{e.Busy, e.Memory, e.Power, e.Energy, e.Throttle}
+			for k, m := range []*collector.Metric{&r.Busy, &r.Memory, &r.Power, &r.Energy, &r.Throttle} {
+				if m.Reason == usage.ReasonStale {
+					*m = before[k]
+				}
 			}
 		}
 	}

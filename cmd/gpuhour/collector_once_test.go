@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,7 +42,7 @@ func noteOnce(t *testing.T, out *strings.Builder, title string, h collector.Hard
 				t.Errorf("%s: a line of %d columns on a page of %d: %s", title, n, width, line)
 			}
 		}
-		fmt.Fprintf(out, "--- %s, %d columns\n\n%s\n", title, width, text)
+		fmt.Fprintf(out, "--- %s, %d columns\n\n%s\n", title, width, aPort.ReplaceAllString(text, "HOST:PORT"))
 	}
 }
 
@@ -100,4 +101,81 @@ func TestOnce(t *testing.T) {
 		fmt.Fprintf(&out, "--- %s\n\n%s\n", c.title, aPort.ReplaceAllString(aMoment.ReplaceAllString(got, "(the time); clock (its state)"), "HOST:PORT"))
 	}
 	golden(t, "collector-once-calls.golden", out.String())
+}
+
+// TestOnceOfNvidiaSMI: the rows of a pipe, of one that says nothing more, and of one that ends; and a file, which is refused.
+func TestOnceOfNvidiaSMI(t *testing.T) {
+	in, smi := io.Pipe()
+	defer in.Close()
+	go func() {
+		_, _ = io.WriteString(smi, "uuid, utilization.gpu [%], memory.used [MiB]\nGPU-a, 7 %, 1024 MiB\n")
+	}()
+	for _, c := range []struct {
+		stdin io.Reader
+		out   string
+		code  int
+		err   string
+	}{
+		{in, "unknown model 7 % 1.0 GiB", 0, ""},
+		{strings.NewReader("Failed to initialize NVML: Driver/library version mismatch\n"), "", 1, "standard input:1: the driver answered nothing here"},
+		{openFile(t, "collector_once_test.go"), "", 1, "play it with `gpuhour collector replay`"},
+	} {
+		var out, errOut strings.Builder
+		cmd := root()
+		cmd.SetArgs([]string{"collector", "--once", "--nvidia-smi"})
+		cmd.SetIn(c.stdin)
+		cmd.SetOut(&out)
+		cmd.SetErr(&errOut)
+		code := execute(t.Context(), cmd, &errOut)
+		said := strings.Join(strings.Fields(out.String()), " ")
+		if code != c.code || !strings.Contains(said, c.out) || !strings.Contains(errOut.String(), c.err) {
+			t.Errorf("exit %d\n%s\n%s", code, out.String(), errOut.String())
+		}
+		if c.code == 0 && !strings.Contains(said, "device GPU-a, which has no row in this second; it has to print every second: -l 1") {
+			t.Errorf("it hangs, and nobody is told: %s", out.String())
+		}
+	}
+}
+
+// TestStandardInputHasOneReader: two would share its lines between them.
+func TestStandardInputHasOneReader(t *testing.T) {
+	c := root()
+	c.SetIn(strings.NewReader(""))
+	open, err := (&sources{smi: true}).opener(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := open(); again != first || err != nil {
+		t.Errorf("another session reads %v, %v", again, err)
+	}
+}
+
+func openFile(t *testing.T, name string) *os.File {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// TestReplayOfNvidiaSMI: what it printed is told from a recording by its header, and each line that is not used is told.
+func TestReplayOfNvidiaSMI(t *testing.T) {
+	text := "Failed to initialize NVML\ntimestamp, uuid, utilization.gpu [%]\n2024/05/01 12:00:00.1, GPU-a, 7 %\n" + strings.Repeat("cut\n", 11)
+	rec, err := readRecording("smi.csv", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := rec.From(0, false).Sample(0, nil)
+	if err != nil || len(got) != 1 || got[0].Device != "GPU-a" || got[0].Busy != collector.Known(7) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := len(rec.Notes); n != 11 || !strings.HasPrefix(rec.Notes[0], "smi.csv:1: the driver answered nothing") || rec.Notes[10] != "smi.csv: 2 more lines are not used" {
+		t.Errorf("%d notes: %q", n, rec.Notes)
+	}
 }

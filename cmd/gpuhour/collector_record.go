@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/live"
 	"github.com/gpuhour/gpuhour/services/collector/recorded"
+	"github.com/gpuhour/gpuhour/services/collector/smi"
 )
 
 func recordCommand() *cobra.Command {
@@ -69,7 +71,11 @@ func record(c *cobra.Command, open func() (collector.Hardware, error), to io.Wri
 	if err = errors.Join(err, closing); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s recorded\n", count(seconds, "second"))
+	fmt.Fprintf(c.OutOrStdout(), "%s recorded", count(seconds-int(w.Skipped()), "second"))
+	if n := w.Skipped(); n > 0 {
+		fmt.Fprintf(c.OutOrStdout(), "; %s left out, because the clock was set back over them", count(int(n), "second"))
+	}
+	fmt.Fprintln(c.OutOrStdout())
 	if failed != nil {
 		return fmt.Errorf("nothing of this node was seen at the end: %w", failed)
 	}
@@ -113,14 +119,15 @@ func replayCommand() *cobra.Command {
 		Long: `Replay plays a recording at this machine's own clock, as a collector that samples real GPUs would. A
 recording is CSV as ` + "`gpuhour collector record`" + ` writes it, or by hand with the first line
   ` + recorded.Header + `
-where seconds count from 0 and an empty cell could not be read.`,
+where seconds count from 0 and an empty cell could not be read. A file of what
+nvidia-smi --query-gpu=timestamp,uuid,... --format=csv -l 1 printed plays too.`,
 		Args: takes(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
 			if err != nil {
 				return fmt.Errorf("read the recording: %w", err)
 			}
-			rec, err := recorded.ReadCSV(args[0], f)
+			rec, err := readRecording(args[0], f)
 			if err := errors.Join(err, f.Close()); err != nil {
 				return err
 			}
@@ -135,6 +142,27 @@ where seconds count from 0 and an empty cell could not be read.`,
 	to.flags(c)
 	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
 	return c
+}
+
+// readRecording reads a recording, or what nvidia-smi printed: a header of it among the first lines tells. Lines of that which are not used are
+// told, ten of them one by one.
+func readRecording(name string, r io.Reader) (*recorded.Recording, error) {
+	in := bufio.NewReader(r)
+	head, _ := in.Peek(in.Size()) // an error comes again when it is read
+	if !smi.Headed(string(head)) {
+		return recorded.ReadCSV(name, in)
+	}
+	res, err := smi.Read(name, in, smi.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range res.Bad[:min(len(res.Bad), 10)] {
+		res.Recording.Notes = append(res.Recording.Notes, b.String())
+	}
+	if more := res.BadCount - 10; more > 0 {
+		res.Recording.Notes = append(res.Recording.Notes, fmt.Sprintf("%s: %d more lines are not used", name, more))
+	}
+	return res.Recording, nil
 }
 
 func playBack(c *cobra.Command, rec *recorded.Recording, to destination, again bool) error {

@@ -56,6 +56,8 @@ func TestWrongCallsOfTheCollector(t *testing.T) {
 		[]string{"collector", "--endpoint", "ftp://n:1/metrics"}, []string{"collector", "--endpoint", "http://"}, []string{"collector", "--endpoint", ""},
 		[]string{"collector", "--endpoint", "127.0.0.1:9400,http://127.0.0.1:9400/metrics"},
 		[]string{"collector", "--endpoint", "127.0.0.1:9400", "--nvml-library", "x.so"},
+		[]string{"collector", "--nvidia-smi", "--endpoint", "127.0.0.1:9400"}, []string{"collector", "--nvidia-smi", "--nvml-library", "x.so"},
+		[]string{"collector", "--endpoint", "ftp://meter:secret@n:1/metrics"},
 		[]string{"collector"}, []string{"collector", "--data", "none"}, []string{"collector", log, "--node", ""}, []string{"collector", log, "--node", long},
 		[]string{"collector", log, "--node", "a\nb"}, []string{"collector", log, "--node", "a\xff"},
 		[]string{"collector", log, "--spool-limit", "0"}, []string{"collector", log, "--spool-limit", "1GiB"}, []string{"collector", log, "--spool-limit", "9999999"},

@@ -28,7 +28,7 @@ type Unit interface {
 	Devices() []string
 	// Sample reads each of the unit's devices once, over the time since the call before, and appends one reading each. What
 	// could not be read is Unknown with its reason, never a zero; faults that came since are in the readings. It takes as
-	// long as the driver takes, which may be for ever. The error says what the caller should do beside: ErrChanged, ErrSession.
+	// long as the driver takes, which may be for ever. The error says what the caller should do beside: ErrChanged, ErrSession, ErrPartly.
 	Sample(into []Reading) ([]Reading, error)
 	// Capabilities tells for each metric where it comes from, or why there is none.
 	Capabilities() []Capability
@@ -48,4 +48,6 @@ var (
 	ErrChanged = errors.New("the devices of this unit changed")
 	// ErrSession asks to close the hardware and to open it anew: the driver was reloaded, or never was there.
 	ErrSession = errors.New("there is no session with the driver")
+	// ErrPartly asks to tell a person: the readings stand, and not everything that the unit shows could be used.
+	ErrPartly = errors.New("not all of it could be used")
 )

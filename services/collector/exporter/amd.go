@@ -69,7 +69,7 @@ func prepareAMD(samples []Sample) func(*Sample) (identity, error) {
 		if !shared[uuid] && (partition == "" || kind == "spx" || kind == "none" || kind == "" && partition == "0") {
 			return id, nil
 		}
-		id.part, id.first, id.Profile = true, partition == "0", kind
+		id.part, id.Profile = true, kind
 		if shared[uuid] || uuid == "" {
 			id.Parent, id.Name = id.Name, id.Name+"/"+partition
 		} else {
@@ -79,16 +79,14 @@ func prepareAMD(samples []Sample) func(*Sample) (identity, error) {
 	}
 }
 
-// placeAMD: power, energy and the activity of the graphics engine are the whole GPU's, shown with the first partition.
+// placeAMD: power, energy and the activity of the graphics engine are the whole GPU's, shown with the first partition, whose
+// tenant may be idle while others are not.
 func placeAMD(id identity, f field) string {
 	switch f {
 	case fieldPower, fieldEnergy:
 		return id.Parent
 	case fieldBusy:
-		if !id.first {
-			return ""
-		}
-		return id.Name
+		return ""
 	default:
 		return id.Name
 	}

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -40,16 +39,14 @@ func (e *Endpoint) capabilities(about *usage.Device, all []collector.Capability)
 	add("power", own, fieldPower)
 	add("energy", own, fieldEnergy)
 	add("throttle", "", fieldThrottle)
-	all = append(all, s.xids(about), e.freshness(about))
+	all = append(all, s.xids(about), e.freshness(about, s))
 	return all
 }
 
 func busyNote(s *state, about *usage.Device) string {
 	switch {
-	case about.Vendor == string(AMD) && s.part && s.via[fieldCores] == "" && s.via[fieldBusy] != "":
-		return "the exporter shows the whole GPU's activity with its first partition; GPU_GFX_BUSY_INSTANTANEOUS in its list gives each its own"
 	case about.Vendor == string(AMD) && s.part && s.via[fieldCores] == "":
-		return "put GPU_GFX_BUSY_INSTANTANEOUS into the exporter's list: a partition has no other utilisation"
+		return "put GPU_GFX_BUSY_INSTANTANEOUS into the exporter's list: the other utilisation is the whole GPU's, and no partition's"
 	case about.Vendor == string(NVIDIA) && s.part && s.via[fieldEngine] == "":
 		return "put DCGM_FI_PROF_GR_ENGINE_ACTIVE into the exporter's list: a slice has no other utilisation"
 	}
@@ -82,18 +79,19 @@ func (s *state) xids(about *usage.Device) collector.Capability {
 }
 
 // freshness says what tells that a device's page moves.
-func (e *Endpoint) freshness(about *usage.Device) collector.Capability {
+func (e *Endpoint) freshness(about *usage.Device, s *state) collector.Capability {
 	c := collector.Capability{Device: about.Name, Metric: "freshness"}
 	whole := about.Name
 	if about.Parent != "" {
 		whole = about.Parent
 	}
 	w := e.witnesses[whole]
+	timed := slices.ContainsFunc(s.shown[:], func(s shown) bool { return s.at > 0 })
 	switch {
-	case w != nil && w.hasTimes:
-		c.Via = fmt.Sprintf("times of lines: stale after %d equal ones or %s", e.fresh.after, e.fresh.maxAge)
+	case timed:
+		c.Via = "times of lines"
 	case w != nil && w.counts:
-		c.Via = fmt.Sprintf("energy counter: stale after %d equal pages", e.fresh.after)
+		c.Via = "energy counter"
 	default:
 		c.Reason = usage.ReasonNotSupported
 		c.Note = "neither an energy counter nor times of lines: an exporter that shows old values for ever is not noticed"

@@ -29,7 +29,7 @@ func endpointURL(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("endpoint %q is no address; write it like http://127.0.0.1:9400/metrics", text)
+		return nil, fmt.Errorf("endpoint %q is no address; write it like http://127.0.0.1:9400/metrics", text[strings.LastIndexByte(text, '@')+1:]) // no password
 	}
 	if u.Path == "" {
 		u.Path = "/metrics"
@@ -37,18 +37,24 @@ func endpointURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
+const maxRedirects = 3
+
 func newClient(u *url.URL, o Options) *client {
 	transport := o.Transport
 	if transport == nil {
 		transport = &http.Transport{ // an exporter stands on this node: no proxy of the environment lies between
-			DialContext:         (&net.Dialer{}).DialContext,
+			DialContext:         (&net.Dialer{Timeout: o.Timeout}).DialContext, // goes on when its request is over: so it has to end,
+			TLSHandshakeTimeout: o.Timeout,                                     // or each second leaves a connection more
 			MaxIdleConnsPerHost: 1,
 			IdleConnTimeout:     time.Minute,
 		}
 	}
-	stay := func(next *http.Request, _ []*http.Request) error {
-		if next.URL.Host != u.Host || next.URL.Scheme != u.Scheme {
-			return fmt.Errorf("the endpoint sends on to %s, another host; give the address of the exporter itself", next.URL.Host)
+	stay := func(next *http.Request, before []*http.Request) error {
+		switch {
+		case next.URL.Host != u.Host || next.URL.Scheme != u.Scheme:
+			return fmt.Errorf("the endpoint sends on to %s://%s; give the address of the exporter itself", next.URL.Scheme, next.URL.Host)
+		case len(before) > maxRedirects:
+			return fmt.Errorf("the endpoint sends on more than %d times; give the address of the page itself", maxRedirects)
 		}
 		return nil
 	}
@@ -66,7 +72,7 @@ func (c *client) get() (string, usage.Reason, error) {
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return "", reasonOf(err), err // names method and address, without a password
+		return "", reasonOf(err), c.explain("get", err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.maxBody+1))
@@ -74,13 +80,31 @@ func (c *client) get() (string, usage.Reason, error) {
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return "", usage.ReasonPermission, fmt.Errorf("get %s: %s; put name and password into the address, or open the endpoint to this node", c.url.Redacted(), res.Status)
 	case res.StatusCode != http.StatusOK:
-		return "", usage.ReasonError, fmt.Errorf("get %s: %s", c.url.Redacted(), res.Status)
+		return "", usage.ReasonError, fmt.Errorf("get %s: %s; %s", c.url.Redacted(), res.Status, pageRemedy)
 	case err != nil:
-		return "", reasonOf(err), fmt.Errorf("read %s: %w", c.url.Redacted(), err)
+		return "", reasonOf(err), c.explain("read", err)
 	case int64(len(body)) > c.maxBody:
 		return "", usage.ReasonError, fmt.Errorf("read %s: the page is longer than %d bytes; let the exporter show this node's devices only", c.url.Redacted(), c.maxBody)
 	}
 	return string(body), usage.ReasonNone, nil
+}
+
+// explain names the address, without a password, and what a person may do.
+func (c *client) explain(what string, err error) error {
+	var at *url.Error // of the last redirect
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	err = fmt.Errorf("%s %s: %w", what, c.url.Redacted(), err)
+	var dial *net.OpError
+	switch {
+	case reasonOf(err) == usage.ReasonTimeout:
+		return fmt.Errorf("%w; the page was not there within %s, and a second has no more: let the exporter collect less, or look whether it hangs", err, c.timeout)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%w; start the exporter, or give the address where it listens", err)
+	default:
+		return err
+	}
 }
 
 func reasonOf(err error) usage.Reason {

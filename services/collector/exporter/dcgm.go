@@ -39,11 +39,11 @@ func dcgm() mapping {
 // fields are there when the exporter's list has them.
 func identifyDCGM(s *Sample) (identity, error) {
 	id := identity{Device: usage.Device{
-		Name: s.label("uuid", "gpu_uuid"), Vendor: string(NVIDIA),
+		Name: plain(s.label("uuid", "gpu_uuid")), Vendor: string(NVIDIA),
 		Model: s.label("modelname", "model_name", "dcgm_fi_dev_name"), Serial: s.label("dcgm_fi_dev_serial", "serial"), PCI: s.label("pci_bus_id"),
 		Profile: s.label("gpu_i_profile"),
 	}}
-	instance := s.label("gpu_i_id")
+	instance := plain(s.label("gpu_i_id"))
 	switch {
 	case id.Name == "":
 		return id, errNameless

@@ -11,9 +11,10 @@
 // # Units
 //
 //	busy      percent. dcgm: DCGM_FI_DEV_GPU_UTIL, else DCGM_FI_PROF_GR_ENGINE_ACTIVE (a ratio) times 100, rounded half up.
-//	          amd: gpu_gfx_activity, else the mean of gpu_gfx_busy_instantaneous over the compute cores; in a partitioned GPU
-//	          the other way round. ascend: npu_chip_info_utilization. Up to 200 is kept as it came (drivers are known to say
-//	          101; the recorder clamps); above that it is no percentage, and not available.
+//	          amd: gpu_gfx_activity, else the mean of gpu_gfx_busy_instantaneous over the compute cores; of a partition the
+//	          latter alone, because the activity, which stands with the first one, is the whole GPU's. ascend:
+//	          npu_chip_info_utilization. Up to 200 is kept as it came (drivers are known to say 101; the recorder clamps); above
+//	          that it is no percentage, and not available.
 //	memory    bytes. All three exporters count in units of 1,048,576 bytes, whatever their help texts call them: 64 GiB of
 //	          Ascend read 65536, 192 GiB of AMD read 196592 (16 MiB are kept back). Ascend's vNPU count in 1,024 bytes.
 //	          AMD's total of before 2024, gpu_total_memory, counts in 1,000,000: 64 GiB read 68702.
@@ -38,12 +39,15 @@
 //
 // # Freshness
 //
-// An exporter whose source died serves its last page for ever. So a device is stale, and all its values ReasonStale, once its
-// energy counter and all its other values were the same in StaleAfter scrapes (10) one after another; where lines carry a time
-// (ascend), once that time stood still as long, or is older than MaxAge (30 s). It is fresh again when something moves. An
-// idle GPU draws power, so its counter moves. Slices are judged with their GPU. A device with neither counter nor times has
-// no witness: it is never called stale, and its capability says so. An exporter that refreshes less often than every
-// StaleAfter scrapes is unknown in between: dcgm-exporter needs -c 1000, its default is 30000 ms.
+// An exporter shows its last page until it refreshes, and one whose source died shows it for ever. A page that shows what the one before
+// showed measures nothing, so its values are ReasonStale: a source that refreshes every 30 s is seen in one second of 30. Where
+// values moved in the page before, one repeat is the drift of two clocks of a second, and is believed (collector.Repeats). What shows that a
+// page moves is its witness: the device's energy counter together with all its other values, as an idle GPU draws power; slices are judged with
+// their GPU. Where lines carry a time (ascend), it is the witness of each line, which is also stale once it is older than MaxAge (30 s). A
+// device with neither counter nor times has no witness: it is never called stale, and its capability says so.
+//
+// Lines that are not used, and devices that are stale or another endpoint's, are told in Sample's error (collector.ErrPartly): with the
+// page, a line or device, and what to do. The other readings stand.
 //
 // # Faults
 //

@@ -22,24 +22,10 @@ type Endpoint struct {
 	driver    string
 	about     []usage.Device // by rising name, as of the last Scan
 	foreign   []string       // devices that are left to an endpoint before this one, or are too many
+	left      string         // why, of the last of them
 	announced []string       // devices of a page for which ErrChanged was said
 	states    map[string]*state
 	witnesses map[string]*witness
-	stats     Stats
-}
-
-// Stats are an endpoint's counters since it was opened, for metrics and for a person.
-type Stats struct {
-	Pages, Failed      uint64 // pages that Sample asked for, and those that it did not get
-	BadLines           uint64 // in pages that Sample got
-	LastBad, LastError string
-}
-
-// Stats are the counters up to now.
-func (e *Endpoint) Stats() Stats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stats
 }
 
 // Name implements collector.Unit: the address without a password.
@@ -65,7 +51,7 @@ func (e *Endpoint) fetch() (page, usage.Reason, error) {
 	}
 	p := e.mappings.read(text, e.vendor)
 	if len(p.devices) == 0 {
-		err = fmt.Errorf("read %s: the page shows no device in the series of %s, %s or %s", e.Name(), NVIDIA.Program(), AMD.Program(), Ascend.Program())
+		err = fmt.Errorf("read %s: the page shows no device in the series of %s; %s", e.Name(), e.programs(), pageRemedy)
 		if len(p.bad) > 0 {
 			err = fmt.Errorf("%w; %s", err, p.bad[0])
 		}
@@ -74,19 +60,31 @@ func (e *Endpoint) fetch() (page, usage.Reason, error) {
 	return p, usage.ReasonNone, nil
 }
 
+// What a person may do.
+const (
+	pageRemedy = "give the address of the exporter's own page, like http://127.0.0.1:9400/metrics, and look whether the exporter sees its devices"
+	slowRemedy = "let the exporter refresh every second (dcgm-exporter: -c 1000; npu-exporter: -updateTime 1)"
+)
+
+// programs are the exporters whose series are looked for.
+func (e *Endpoint) programs() string {
+	if e.vendor != "" {
+		return e.vendor.Program() + " (--vendor " + string(e.vendor) + ")"
+	}
+	return fmt.Sprintf("%s, %s or %s", NVIDIA.Program(), AMD.Program(), Ascend.Program())
+}
+
 // adopt takes what a Scan found, or keeps what was there when it found nothing, and enters the endpoint as the owner of its
 // devices.
 func (e *Endpoint) adopt(p *page, err error, owners map[string]string) (program, driver string, about []usage.Device) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil {
-		e.stats.LastError = err.Error()
-	} else {
+	if err == nil {
 		e.program, e.driver, e.announced = p.vendor.Program(), p.driver, nil
 		kept := e.about
 		e.about = nil
 		for _, name := range p.names() {
-			e.about = append(e.about, p.devices[name].describe())
+			e.about = append(e.about, p.devices[name].describe(kept))
 		}
 		if p.torn { // it may have had more
 			for _, d := range kept {
@@ -96,17 +94,17 @@ func (e *Endpoint) adopt(p *page, err error, owners map[string]string) (program,
 			}
 		}
 	}
-	e.foreign = nil
+	e.foreign, e.left = nil, ""
 	e.about = slices.DeleteFunc(e.about, func(d usage.Device) bool {
 		owner, twice := owners[d.Name]
 		if twice {
 			e.foreign = append(e.foreign, d.Name)
-			e.stats.LastBad = fmt.Sprintf("device %s is shown by %s too, which is named first and measures it", d.Name, owner)
+			e.left = fmt.Sprintf("device %s is shown by %s too, which is named first and measures it", d.Name, owner)
 			return true
 		}
 		if len(owners) == usage.MaxBlocks {
 			e.foreign = append(e.foreign, d.Name)
-			e.stats.LastBad = fmt.Sprintf("device %s is one too many: a node has at most %d", d.Name, usage.MaxBlocks)
+			e.left = fmt.Sprintf("device %s is one too many: a node has at most %d", d.Name, usage.MaxBlocks)
 			return true
 		}
 		owners[d.Name] = e.Name()
@@ -126,14 +124,7 @@ func (e *Endpoint) Sample(into []collector.Reading) ([]collector.Reading, error)
 	p, why, err := e.fetch()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stats.Pages++
-	if len(p.bad) > 0 {
-		e.stats.BadLines += uint64(len(p.bad))
-		e.stats.LastBad = p.bad[len(p.bad)-1].String()
-	}
 	if err != nil {
-		e.stats.Failed++
-		e.stats.LastError = err.Error()
 		for _, d := range e.about {
 			into = append(into, unknown(d.Name, why))
 		}
@@ -148,10 +139,35 @@ func (e *Endpoint) Sample(into []collector.Reading) ([]collector.Reading, error)
 		case d == nil:
 			into = append(into, unknown(known.Name, usage.ReasonLost))
 		default:
-			into = append(into, e.state(known.Name).reading(d, p.counters, stale[d.whole]))
+			into = append(into, e.state(known.Name).reading(d, p.counters, &e.fresh, stale[d.whole]))
 		}
 	}
-	return into, e.changed(&p)
+	if err := e.changed(&p); err != nil {
+		return into, err
+	}
+	return into, e.partly(&p, into)
+}
+
+// partly tells what of a page was not used, with its place and what to do about it.
+func (e *Endpoint) partly(p *page, readings []collector.Reading) error {
+	var all []string
+	if e.left != "" {
+		all = append(all, e.left)
+	}
+	if n := len(p.bad) + p.more; n > 0 {
+		all = append(all, fmt.Sprintf("%d of its lines, among them %s", n, p.bad[0]))
+	}
+	for i := range readings {
+		r := &readings[i]
+		if slices.ContainsFunc([]collector.Metric{r.Busy, r.Memory, r.Power, r.Energy, r.Throttle}, func(m collector.Metric) bool { return m.Reason == usage.ReasonStale }) {
+			all = append(all, fmt.Sprintf("device %s, of which the page shows what it showed before; %s", r.Device, slowRemedy))
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w: %s", e.Name(), collector.ErrPartly, strings.Join(all, "; "))
 }
 
 func (e *Endpoint) state(name string) *state {

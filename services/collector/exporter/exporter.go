@@ -16,28 +16,24 @@ import (
 
 // Options say which endpoints are read and how patiently. The zero values of all but URLs are the defaults.
 type Options struct {
-	URLs       []string
-	Vendor     Vendor            // empty: a page's series decide
-	StaleAfter int               // pages in a row that show the same, from which on a device is stale; 10
-	MaxAge     time.Duration     // of a line that says its time; 30 s
-	Timeout    time.Duration     // of a page; 900 ms, so that a second's answer is there within the second
-	MaxBody    int64             // bytes of a page; 16 MiB
-	Transport  http.RoundTripper // for other roots of trust; plain HTTP and the system's when nil
-	Now        func() time.Time  // judges MaxAge; time.Now when nil
+	URLs      []string
+	Vendor    Vendor            // empty: a page's series decide
+	MaxAge    time.Duration     // of a line that says its time; 30 s
+	Timeout   time.Duration     // of a page; 650 ms: less than a second's sampling has (package live)
+	MaxBody   int64             // bytes of a page; 4 MiB: eight GPUs in seven slices each take one
+	Transport http.RoundTripper // for other roots of trust; plain HTTP and the system's when nil
+	Now       func() time.Time  // judges MaxAge; time.Now when nil
 }
 
 func (o Options) withDefaults() Options {
-	if o.StaleAfter == 0 {
-		o.StaleAfter = 10
-	}
 	if o.MaxAge == 0 {
 		o.MaxAge = 30 * time.Second
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 900 * time.Millisecond
+		o.Timeout = 650 * time.Millisecond
 	}
 	if o.MaxBody == 0 {
-		o.MaxBody = 16 << 20
+		o.MaxBody = 4 << 20
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -59,9 +55,8 @@ func Open(o Options) (*Exporters, error) {
 	if len(o.URLs) == 0 {
 		return nil, errors.New("no endpoint is named; give the exporter's address, like http://127.0.0.1:9400/metrics")
 	}
-	if o.StaleAfter < 2 || o.MaxAge <= 0 || o.Timeout <= 0 || o.MaxBody <= 0 {
-		return nil, fmt.Errorf("stale after %d pages or %s, time limit %s, body limit %d: all are above 0, and a page goes stale after 2 at least",
-			o.StaleAfter, o.MaxAge, o.Timeout, o.MaxBody)
+	if o.MaxAge <= 0 || o.Timeout <= 0 || o.MaxBody <= 0 {
+		return nil, fmt.Errorf("lines are old after %s, time limit %s, body limit %d: all are above 0", o.MaxAge, o.Timeout, o.MaxBody)
 	}
 	ms := allMappings()
 	x := &Exporters{}
@@ -75,7 +70,7 @@ func Open(o Options) (*Exporters, error) {
 		}
 		x.units = append(x.units, &Endpoint{
 			client: newClient(u, o), mappings: ms, vendor: o.Vendor,
-			fresh:  freshness{o.StaleAfter, o.MaxAge, o.Now, maphash.MakeSeed()},
+			fresh:  freshness{o.MaxAge, o.Now, maphash.MakeSeed()},
 			states: map[string]*state{}, witnesses: map[string]*witness{},
 		})
 	}
@@ -133,6 +128,3 @@ func (x *Exporters) Close() error {
 	}
 	return nil
 }
-
-// Endpoints are the units, whether they have answered or not: for metrics and for a person.
-func (x *Exporters) Endpoints() []*Endpoint { return slices.Clone(x.units) }

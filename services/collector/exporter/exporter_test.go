@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -67,13 +68,14 @@ func open(t *testing.T, o exporter.Options) (*exporter.Exporters, *exporter.Endp
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = x.Close() })
-	if _, err := x.Scan(); err != nil {
+	units, err := x.Scan()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return x, x.Endpoints()[0]
+	return x, units[0].(*exporter.Endpoint)
 }
 
-func sample(t *testing.T, e *exporter.Endpoint) []collector.Reading {
+func sample(t *testing.T, e collector.Unit) []collector.Reading {
 	t.Helper()
 	r, err := e.Sample(nil)
 	if err != nil {
@@ -83,12 +85,12 @@ func sample(t *testing.T, e *exporter.Endpoint) []collector.Reading {
 }
 
 // failing samples an endpoint without a page: it says why, beside readings of which nothing is known.
-func failing(t *testing.T, e *exporter.Endpoint, why usage.Reason) []collector.Reading {
+func failing(t *testing.T, e *exporter.Endpoint, why usage.Reason, says string) []collector.Reading {
 	t.Helper()
 	r, err := e.Sample(nil)
 	var none *collector.NoAnswer
-	if !errors.As(err, &none) || none.Reason != why || err.Error() != e.Stats().LastError {
-		t.Fatalf("error %v; want %q for reason %d", err, e.Stats().LastError, why)
+	if !errors.As(err, &none) || none.Reason != why || !strings.Contains(err.Error(), e.Name()) || !strings.Contains(err.Error(), says) {
+		t.Fatalf("error %v; want reason %d, the address, and %q", err, why, says)
 	}
 	return r
 }
@@ -119,12 +121,13 @@ func TestFaultsOfAnEndpoint(t *testing.T) {
 		why  usage.Reason
 		says string
 	}{
-		"hangs":        {hang, usage.ReasonTimeout, "deadline"},
+		"hangs":        {hang, usage.ReasonTimeout, "look whether it hangs"},
 		"hangs inside": {func(w http.ResponseWriter, r *http.Request) { w.(http.Flusher).Flush(); hang(w, r) }, usage.ReasonTimeout, "deadline"},
-		"500":          {status(500), usage.ReasonError, "500"},
+		"500":          {status(500), usage.ReasonError, "500 Internal Server Error; give the address"},
 		"401":          {status(401), usage.ReasonPermission, "name and password"},
 		"403":          {status(403), usage.ReasonPermission, "403"},
-		"sends on":     {http.RedirectHandler(other.URL, http.StatusFound).ServeHTTP, usage.ReasonError, "another host"},
+		"sends on":     {http.RedirectHandler(other.URL, http.StatusFound).ServeHTTP, usage.ReasonError, "give the address of the exporter itself"},
+		"sends round":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"/", http.StatusFound) }, usage.ReasonError, "more than 3 times"},
 		"truncated": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-a"} 1`)
@@ -139,15 +142,12 @@ func TestFaultsOfAnEndpoint(t *testing.T) {
 			s := serve(t, fmt.Sprintf(two, 50, 1, 1))
 			_, e := open(t, exporter.Options{URLs: []string{s.URL}, Timeout: 300 * time.Millisecond, MaxBody: 2000})
 			s.play(c.play)
-			got := failing(t, e, c.why)
+			got := failing(t, e, c.why, c.says)
 			if len(got) != 2 || got[0].Device != "GPU-a" || got[1].Device != "GPU-b" {
 				t.Fatalf("%+v", got)
 			}
 			allUnknown(t, got[0], c.why)
 			allUnknown(t, got[1], c.why)
-			if st := e.Stats(); st.Failed != 1 || !strings.Contains(st.LastError, c.says) {
-				t.Fatalf("%+v; want %q", st, c.says)
-			}
 			s.page(fmt.Sprintf(two, 51, 2, 2))
 			if got := sample(t, e); got[0].Busy != collector.Known(51) || got[1].Busy != collector.Known(0) {
 				t.Fatalf("after the fault: %+v", got)
@@ -158,7 +158,7 @@ func TestFaultsOfAnEndpoint(t *testing.T) {
 		s := serve(t, fmt.Sprintf(two, 50, 1, 1))
 		x, e := open(t, exporter.Options{URLs: []string{s.URL}})
 		s.Close()
-		for _, r := range failing(t, e, usage.ReasonError) {
+		for _, r := range failing(t, e, usage.ReasonError, "start the exporter") {
 			allUnknown(t, r, usage.ReasonError)
 		}
 		if units, err := x.Scan(); err != nil || len(units) != 1 || len(e.Devices()) != 2 {
@@ -177,7 +177,7 @@ func TestNothingEverAnswered(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	for _, o := range []exporter.Options{
-		{}, {URLs: []string{"ftp://x"}}, {URLs: []string{"a:1", "http://a:1/metrics"}}, {URLs: []string{"a"}, StaleAfter: 1}, {URLs: []string{":"}},
+		{}, {URLs: []string{"ftp://x"}}, {URLs: []string{"a:1", "http://a:1/metrics"}}, {URLs: []string{"a"}, MaxAge: -1}, {URLs: []string{":"}},
 	} {
 		if _, err := exporter.Open(o); err == nil {
 			t.Errorf("%+v opens", o)
@@ -205,10 +205,13 @@ func TestDevicesComeAndGo(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	s.page("DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-a\"} 2\nDCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-c\"} 1") // torn: 1 may have been 100
-	got := sample(t, e)
+	if _, err := x.Scan(); err != nil || !slices.Equal(e.Devices(), []string{"GPU-a", "GPU-c"}) {
+		t.Fatalf("a scan of a torn page: %v, %v", e.Devices(), err)
+	}
+	got, err := e.Sample(nil)
 	allUnknown(t, got[1], usage.ReasonError)
-	if got[0].Busy != collector.Known(2) || e.Stats().BadLines != 1 {
-		t.Fatalf("%+v, %+v", got, e.Stats())
+	if got[0].Busy != collector.Known(2) || !errors.Is(err, collector.ErrPartly) || !strings.Contains(err.Error(), "line 2: the page ends inside this line") {
+		t.Fatalf("%+v, %v", got, err)
 	}
 }
 
@@ -217,7 +220,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 func TestOneConnectionWithAPassword(t *testing.T) {
 	s := serve(t, "")
 	var mu sync.Mutex
-	connections := map[string]bool{}
+	connections, pages := map[string]bool{}, 0
 	s.play(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -228,15 +231,19 @@ func TestOneConnectionWithAPassword(t *testing.T) {
 		case r.URL.Path == "/metrics":
 			http.Redirect(w, r, "/all", http.StatusFound)
 		default:
-			_, _ = fmt.Fprintf(w, two, 1, len(connections), 1)
+			pages++
+			_, _ = fmt.Fprintf(w, two, 1, len(connections), pages)
 		}
 	})
 	address := func(password string) string { return strings.Replace(s.URL, "//", "//meter:"+password+"@", 1) }
 	_, e := open(t, exporter.Options{URLs: []string{address("secret")}})
 	for range 5 {
-		if got := sample(t, e); got[0].Energy != collector.Known(1) {
+		got, _ := e.Sample(nil)
+		mu.Lock()
+		if got[1].Energy != collector.Known(int64(pages)) || len(connections) != 1 {
 			t.Fatalf("%+v", got)
 		}
+		mu.Unlock()
 	}
 	if strings.Contains(e.Name(), "secret") {
 		t.Fatal(e.Name())
@@ -247,6 +254,35 @@ func TestOneConnectionWithAPassword(t *testing.T) {
 	}
 	if _, err := wrong.Scan(); err == nil || strings.Contains(err.Error(), "hidden") || !strings.Contains(err.Error(), "401") {
 		t.Fatal(err)
+	}
+}
+
+// TestNoConnectionIsLeft: of an address that takes connections and never speaks TLS each attempt ends with its second.
+func TestNoConnectionIsLeft(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	x, err := exporter.Open(exporter.Options{URLs: []string{"https://" + l.Addr().String()}, Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := x.Scan(); err == nil || !strings.Contains(err.Error(), "look whether it hangs") {
+			t.Fatal(err)
+		}
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Fatalf("the connection stays open: %v", err)
+		}
 	}
 }
 
@@ -276,14 +312,40 @@ func TestAScanDoesNotWaitForAHangingSample(t *testing.T) {
 	}
 }
 
+// TestMoreDevicesThanANodeHas: the first ones are read, and the error says that there are more.
+func TestMoreDevicesThanANodeHas(t *testing.T) {
+	var urls []string
+	for _, name := range []string{"a", "b"} {
+		var page strings.Builder
+		for i := range usage.MaxBlocks/2 + 1 {
+			fmt.Fprintf(&page, "DCGM_FI_DEV_GPU_UTIL{UUID=\"%s-%04d\"} 1\n", name, i)
+		}
+		urls = append(urls, serve(t, page.String()).URL)
+	}
+	x, _ := open(t, exporter.Options{URLs: urls})
+	units, err := x.Scan()
+	if err != nil || len(x.Topology().Devices) != usage.MaxBlocks {
+		t.Fatalf("%d devices, %v", len(x.Topology().Devices), err)
+	}
+	if r, err := units[1].Sample(nil); len(r) != usage.MaxBlocks/2-1 || !errors.Is(err, collector.ErrPartly) || !strings.Contains(err.Error(), "one too many") {
+		t.Fatalf("%d readings, %v", len(r), err)
+	}
+}
+
 func TestADeviceOfTwoEndpointsIsReadOnce(t *testing.T) {
 	one, other := serve(t, fmt.Sprintf(two, 1, 1, 1)), serve(t, fixture(t, "ascend-chips.prom")+"\n")
 	third := serve(t, fmt.Sprintf(two, 7, 7, 7)+"DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-z\"} 7\n")
 	x, _ := open(t, exporter.Options{URLs: []string{one.URL, other.URL, third.URL}})
+	units, err := x.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got []string
-	for _, e := range x.Endpoints() {
+	for i, e := range units {
 		got = append(got, e.Devices()...)
-		sample(t, e)
+		if _, err := e.Sample(nil); i == 2 && (!errors.Is(err, collector.ErrPartly) || !strings.Contains(err.Error(), "named first")) {
+			t.Fatal(err)
+		}
 	}
 	want := []string{
 		"GPU-a", "GPU-b", "A1000000-00000000-00000000-00000000-00000001", "B2000000-00000000-00000000-00000000-00000002",
@@ -297,91 +359,6 @@ func TestADeviceOfTwoEndpointsIsReadOnce(t *testing.T) {
 	if err := b.Validate(); err != nil || top.Source != "dcgm-exporter, npu-exporter" || len(top.Devices) != 6 {
 		t.Fatalf("%+v, %v", top, err)
 	}
-	if st := x.Endpoints()[2].Stats(); !strings.Contains(st.LastBad, "named first") {
-		t.Fatalf("%+v", st)
-	}
-}
-
-// TestStaleByEnergy: the tenth page that shows the same is stale, an idle GPU whose energy moves never is, and it is over when
-// something moves.
-func TestStaleByEnergy(t *testing.T) {
-	s := serve(t, "")
-	s.page(fmt.Sprintf(two, 50, 1000, 0))
-	_, e := open(t, exporter.Options{URLs: []string{s.URL}})
-	for n := 1; n <= 13; n++ {
-		s.page(fmt.Sprintf(two, 50, 1000, n))
-		got := sample(t, e)
-		if n >= 10 {
-			allUnknown(t, collector.Reading{Busy: got[0].Busy, Memory: got[0].Busy, Power: got[0].Energy, Energy: got[0].Energy, Throttle: got[0].Busy}, usage.ReasonStale)
-			if got[0].Memory != collector.Unknown(usage.ReasonNotSupported) {
-				t.Fatalf("what was unknown before keeps its reason: %+v", got[0])
-			}
-		} else if got[0].Busy != collector.Known(50) {
-			t.Fatalf("page %d: %+v", n, got[0])
-		}
-		if got[1].Busy != collector.Known(0) || got[1].Energy != collector.Known(int64(n)) {
-			t.Fatalf("page %d: the idle one is %+v", n, got[1])
-		}
-	}
-	s.page(fmt.Sprintf(two, 50, 1001, 14))
-	if got := sample(t, e); got[0].Energy != collector.Known(1001) {
-		t.Fatalf("after it moved: %+v", got[0])
-	}
-}
-
-// TestStaleSlices: slices are judged by their GPU's counter, which stands with them in the page alone.
-func TestStaleSlices(t *testing.T) {
-	s := serve(t, fixture(t, "dcgm-mig.prom"))
-	_, e := open(t, exporter.Options{URLs: []string{s.URL}, StaleAfter: 3})
-	for n := range 3 {
-		got := sample(t, e)
-		if fresh := n < 2; got[1].Device != "GPU-aaaaaaaa-0000-0000-0000-000000000001/1" || got[1].Busy.Read() != fresh {
-			t.Fatalf("page %d: %+v", n, got[1])
-		}
-	}
-}
-
-// TestStaleByTime: Ascend has no energy; the times of its lines are the witness, standing or old.
-func TestStaleByTime(t *testing.T) {
-	at := int64(1_723_621_883_000)
-	now := time.UnixMilli(at)
-	page := func() string { return fmt.Sprintf("npu_chip_info_utilization{id=\"0\",vdie_id=\"A\"} 5 %d\n", at) }
-	s := serve(t, page())
-	_, e := open(t, exporter.Options{URLs: []string{s.URL}, StaleAfter: 3, MaxAge: 20 * time.Second, Now: func() time.Time { return now }})
-	want := func(known bool) {
-		t.Helper()
-		s.page(page())
-		got := sample(t, e)[0]
-		if got.Busy.Read() != known || !known && got.Busy.Reason != usage.ReasonStale {
-			t.Fatalf("%+v", got)
-		}
-		if got.Energy != collector.Unknown(usage.ReasonNotSupported) {
-			t.Fatalf("energy %+v", got.Energy)
-		}
-	}
-	want(true)
-	want(true)
-	want(false) // stands still
-	at += 1000
-	want(true)
-	now = now.Add(22 * time.Second)
-	at += 500
-	want(false) // moves, and is 20.5 s old
-	at += 1000
-	want(true)
-}
-
-func TestWithoutAWitnessNothingIsStale(t *testing.T) {
-	s := serve(t, fixture(t, "amd-mini.prom"))
-	_, e := open(t, exporter.Options{URLs: []string{s.URL}, StaleAfter: 2})
-	for range 4 {
-		if got := sample(t, e)[0]; got.Power != collector.Known(41000) {
-			t.Fatalf("%+v", got)
-		}
-	}
-	if c := capability(e, "freshness"); c.Reason != usage.ReasonNotSupported || !strings.Contains(c.Note, "not noticed") {
-		t.Fatalf("%+v", c)
-	}
 }
 
 func capability(e *exporter.Endpoint, metric string) collector.Capability {
@@ -391,6 +368,28 @@ func capability(e *exporter.Endpoint, metric string) collector.Capability {
 		}
 	}
 	return collector.Capability{}
+}
+
+// TestCapabilitiesOfASlice: its witness is its GPU's, and what it lacks it is told how to get.
+func TestCapabilitiesOfASlice(t *testing.T) {
+	s := serve(t, strings.ReplaceAll(fixture(t, "dcgm-mig.prom"), "DCGM_FI_PROF_GR", "OTHER"))
+	_, e := open(t, exporter.Options{URLs: []string{s.URL}})
+	sample(t, e)
+	seen := 0
+	for _, c := range e.Capabilities() {
+		switch {
+		case c.Metric == "freshness" && c.Via != "energy counter":
+			t.Errorf("%+v", c)
+		case c.Metric == "busy" && strings.HasSuffix(c.Device, "/1"):
+			seen++
+			if c.Reason != usage.ReasonNotSupported || !strings.Contains(c.Note, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+	if seen != 1 {
+		t.Errorf("%d slices of that name", seen)
+	}
 }
 
 func TestCapabilities(t *testing.T) {

@@ -88,6 +88,19 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestErrorsOfAscendsMemory: its second source, which counts from 0 again when the chip does.
+func TestErrorsOfAscendsMemory(t *testing.T) {
+	const page = `npu_chip_info_hbm_ecc_double_bit_error_cnt{vdie_id="g"} %d 5` + "\n"
+	s := serve(t, fmt.Sprintf(page, 3))
+	_, e := open(t, exporter.Options{URLs: []string{s.URL}})
+	for i, want := range [][]usage.Fault{nil, {ecc(1)}, {ecc(2)}} {
+		s.page(fmt.Sprintf(page, []int{3, 4, 2}[i]))
+		if d := cmp.Diff(want, sample(t, e)[0].Faults); d != "" {
+			t.Errorf("page %d: %s", i, d)
+		}
+	}
+}
+
 // TestAFaultOfASliceIsTheSlices, as it stands with its line.
 func TestAFaultOfASliceIsTheSlices(t *testing.T) {
 	page := fixture(t, "dcgm-mig.prom")
@@ -95,7 +108,8 @@ func TestAFaultOfASliceIsTheSlices(t *testing.T) {
 	_, e := open(t, exporter.Options{URLs: []string{s.URL}})
 	sample(t, e)
 	s.page(page + `DCGM_EXP_XID_ERRORS_COUNT{UUID="GPU-aaaaaaaa-0000-0000-0000-000000000001",GPU_I_ID="5",xid="31"} 1` + "\n")
-	for _, r := range sample(t, e) {
+	got, _ := e.Sample(nil)
+	for _, r := range got {
 		if (len(r.Faults) == 1) != strings.HasSuffix(r.Device, "/5") {
 			t.Fatalf("%+v", r)
 		}

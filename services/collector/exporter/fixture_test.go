@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,6 +25,11 @@ func fixture(t testing.TB, name string) string {
 	return string(text)
 }
 
+// still is a clock that stands where the fixtures' lines were written.
+func still() *freshness {
+	return &freshness{maxAge: 30 * time.Second, now: func() time.Time { return time.UnixMilli(1723621884000) }}
+}
+
 func show(m collector.Metric) string {
 	if m.Read() {
 		return fmt.Sprint(m.Value)
@@ -31,16 +37,16 @@ func show(m collector.Metric) string {
 	return "?" + usage.GapReason(m.Reason).String()
 }
 
-// shown is a page as a person reads it: readings, devices, and every line that was not used.
-func shown(text string) string {
+// asRead is a page as a person reads it: readings, devices, and every line that was not used.
+func asRead(text string) string {
 	p := allMappings().read(text, "")
 	var b strings.Builder
 	fmt.Fprintf(&b, "vendor %s, driver %q, torn %t\n", p.vendor, p.driver, p.torn)
 	for _, name := range p.names() {
 		d := p.devices[name]
-		r := (&state{}).reading(d, p.counters, false)
+		r := (&state{}).reading(d, p.counters, still(), false)
 		fmt.Fprintf(&b, "\n%s\n  busy %s memory %s power %s energy %s throttle %s\n", name, show(r.Busy), show(r.Memory), show(r.Power), show(r.Energy), show(r.Throttle))
-		about := d.describe()
+		about := d.describe(nil)
 		fmt.Fprintf(&b, "  parent %q vendor %q model %q serial %q pci %q profile %q bytes %d\n",
 			about.Parent, about.Vendor, about.Model, about.Serial, about.PCI, about.Profile, about.MemoryBytes)
 		for _, k := range slices.SortedFunc(maps.Keys(d.counts), func(a, b count) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
@@ -63,7 +69,7 @@ func TestFixtures(t *testing.T) {
 	for _, path := range pages {
 		name := filepath.Base(path)
 		golden := strings.TrimSuffix(path, ".prom") + ".golden"
-		got := shown(fixture(t, name))
+		got := asRead(fixture(t, name))
 		if os.Getenv("GOLDEN") == "rewrite" {
 			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 				t.Fatal(err)
@@ -131,7 +137,7 @@ func TestLines(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"a{x=\"\xff\"} 1": "not valid UTF-8", `a{1="x"} 1`: "no name", `a{x} 1`: "no value", `a{x="1"y="2"} 1`: "neither , nor }",
-		`a{x="1} 2`: "no closing", `a 1 -5`: "time", `a 1_0`: "no number", `a"x" 1`: "neither { nor", `a{x="\t"} 1`: "escape", `é 1`: "no name",
+		`a{x="1} 2`: "no closing", `a 1 -5`: "time", `a 1_0`: "no number", `a 0x1p3`: "no number", `a"x" 1`: "neither { nor", `a{x="\t"} 1`: "escape", `é 1`: "no name",
 	} {
 		got := Parse(line + "\n")
 		if len(got.Samples) > 0 || len(got.Bad) != 1 || !strings.Contains(got.Bad[0].String(), want) {
@@ -149,6 +155,7 @@ func TestNames(t *testing.T) {
 		`DCGM_FI_DEV_FB_USED{uuid="GPU-1"}`:                                                      "GPU-1",
 		`DCGM_FI_DEV_FB_USED{gpu_uuid="GPU-1",GPU_I_ID=""}`:                                      "GPU-1",
 		`DCGM_FI_DEV_FB_USED{UUID="GPU-1",GPU_I_ID="7",GPU_I_PROFILE="1g.5gb"}`:                  "GPU-1/7",
+		`DCGM_FI_DEV_FB_USED{UUID="GPU-1",GPU_I_ID="N/A"}`:                                       "GPU-1",
 		`DCGM_FI_DEV_FB_USED{UUID="MIG-1",GPU_I_ID="7"}`:                                         "MIG-1",
 		`gpu_used_vram{gpu_id="0",serial_number="S",gpu_partition_id="NA"}`:                      "S",
 		`gpu_used_vram{gpu_id="0",serial_number="S",gpu_partition_id="0"}`:                       "S",
@@ -162,6 +169,9 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %v, want %s; %v", line, got, want, p.bad)
 		}
 	}
+	if p := allMappings().read("DCGM_FI_DEV_FB_USED{UUID=\"N/A\",GPU_I_ID=\"1\"} 1\n", ""); len(p.devices) > 0 || len(p.bad) != 1 {
+		t.Errorf("a slice of no GPU: %v, %v", p.names(), p.bad)
+	}
 	for text, want := range map[string]Vendor{"": "", "NVIDIA": NVIDIA, "amd": AMD, "ascend": Ascend} {
 		if got, err := ParseVendor(text); got != want || err != nil {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -169,6 +179,50 @@ func TestNames(t *testing.T) {
 	}
 	if _, err := ParseVendor("intel"); err == nil {
 		t.Error("intel is no vendor yet")
+	}
+}
+
+// TestSourcesOfOneValue: which of two lines stands, in whatever order they come, and what memory is made of.
+func TestSourcesOfOneValue(t *testing.T) {
+	const gpu, slice = `{UUID="g"}`, `{UUID="g",GPU_I_ID="1"}`
+	for page, want := range map[string]string{
+		"DCGM_FI_DEV_POWER_USAGE" + slice + " 200\nDCGM_FI_DEV_POWER_USAGE" + gpu + " 201\n":                                                   "201000 ? 0",
+		"DCGM_FI_DEV_POWER_USAGE" + gpu + " 201\nDCGM_FI_DEV_POWER_USAGE" + slice + " 200\n":                                                   "201000 ? 0",
+		"DCGM_FI_DEV_FB_USED" + gpu + " 1000\nDCGM_FI_DEV_FB_FREE" + gpu + " 500\nDCGM_FI_DEV_FB_RESERVED" + gpu + " 24\n":                     "? 1048576000 1598029824",
+		"npu_chip_info_used_memory{vdie_id=\"g\"} 5\nnpu_chip_info_hbm_used_memory{vdie_id=\"g\"} 7\n":                                         "? 7340032 0",
+		"npu_chip_info_hbm_used_memory{vdie_id=\"g\"} 7\nnpu_chip_info_used_memory{vdie_id=\"g\"} 5\nnpu_chip_info_power{vdie_id=\"g\"} 1.5\n": "1500 7340032 0",
+	} {
+		p := allMappings().read(page, "")
+		d := p.devices["g"]
+		r := (&state{}).reading(d, p.counters, still(), false)
+		got := fmt.Sprintf("%.6s %.10s %d", show(r.Power), show(r.Memory), d.describe(nil).MemoryBytes)
+		if got = strings.ReplaceAll(strings.ReplaceAll(got, "?not_suppo", "?"), "?not_s", "?"); got != want || len(p.bad) > 0 {
+			t.Errorf("%s: %s, want %s; %v", page, got, want, p.bad)
+		}
+	}
+}
+
+// TestMemoryOfADeviceStands: used, free and reserved are rounded down one by one, so their sum moves; one cut anew is another slice.
+func TestMemoryOfADeviceStands(t *testing.T) {
+	read := func(used int, profile string) *device {
+		labels := fmt.Sprintf(`{UUID="g",GPU_I_ID="1",GPU_I_PROFILE=%q}`, profile)
+		return allMappings().read(fmt.Sprintf("DCGM_FI_DEV_FB_USED%s %d\nDCGM_FI_DEV_FB_FREE%s 5\n", labels, used, labels), "").devices["g/1"]
+	}
+	first := read(10, "1g").describe(nil)
+	before := []usage.Device{first}
+	if second := read(9, "1g").describe(before); second != first || first.MemoryBytes != 15<<20 {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	if other := read(9, "2g").describe(before); other.MemoryBytes != 14<<20 {
+		t.Errorf("%+v", other)
+	}
+}
+
+// TestAPageOfNothingButBadLines is counted whole, and kept in part.
+func TestAPageOfNothingButBadLines(t *testing.T) {
+	p := allMappings().read("DCGM_FI_DEV_FB_USED 1\n"+strings.Repeat("7\n", maxBad+1)+"DCGM_FI_DEV_FB_USED{UUID=\"g\"} 1\n", "")
+	if len(p.bad) != maxBad || p.more != 2 || len(p.devices) != 1 {
+		t.Errorf("%d bad lines, %d more, %d devices", len(p.bad), p.more, len(p.devices))
 	}
 }
 
@@ -210,7 +264,7 @@ func FuzzParse(f *testing.F) {
 		if !ok && len(p.devices) < usage.MaxBlocks || p.torn {
 			t.Fatalf("the last line is lost; torn %t", p.torn)
 		}
-		if ok && strings.Count(text, "GPU-last-of-all") == 0 && show((&state{}).reading(last, p.counters, false).Busy) != "7" {
+		if ok && strings.Count(text, "GPU-last-of-all") == 0 && show((&state{}).reading(last, p.counters, still(), false).Busy) != "7" {
 			t.Fatal("the last line reads otherwise")
 		}
 		for _, v := range []Vendor{NVIDIA, AMD, Ascend, ""} {
@@ -218,7 +272,7 @@ func FuzzParse(f *testing.F) {
 			for _, name := range p.names() {
 				s := &state{}
 				for range 2 {
-					r := s.reading(p.devices[name], p.counters, false)
+					r := s.reading(p.devices[name], p.counters, still(), false)
 					for _, m := range []collector.Metric{r.Busy, r.Memory, r.Power, r.Energy, r.Throttle} {
 						if m.Read() && m.Value < 0 || m.Read() && m.Reason != 0 {
 							t.Fatalf("%s: %+v", name, r)
@@ -228,7 +282,7 @@ func FuzzParse(f *testing.F) {
 						t.Fatalf("%s: the same page twice has faults %v", name, r.Faults)
 					}
 				}
-				topology := usage.Topology{Devices: []usage.Device{p.devices[name].describe()}}
+				topology := usage.Topology{Devices: []usage.Device{p.devices[name].describe(nil)}}
 				b := usage.Batch{Node: "n", Run: 1, Seq: 1, Minute: 1, Spoken: 1, Topology: &topology}
 				if err := b.Validate(); err != nil {
 					t.Fatal(err)

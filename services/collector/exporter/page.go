@@ -24,6 +24,7 @@ const (
 	fieldTotal  // bytes of memory that the device has
 	fieldFree
 	fieldReserved
+	fieldWitness // a GPU's energy, shown with a slice that does not say of which GPU it is: no value, and yet it moves
 	fields
 )
 
@@ -58,6 +59,8 @@ const (
 type cell struct {
 	seen  bool // the page has a line of it
 	blank bool
+	old   bool  // the page shows it, and it is not this second's
+	at    int64 // the line's own time in milliseconds; 0: it has none
 	value float64
 	rank  uint8
 	parts float64 // of a mean
@@ -78,7 +81,6 @@ type device struct {
 	cells  [fields]cell
 	counts map[count]float64
 	told   [usage.FaultVendor]uint8 // of a fault kind: 1 + the best rank of its sources in this page
-	at     int64                    // the newest time of its lines, milliseconds
 }
 
 // page is a parsed page, put together by device.
@@ -88,6 +90,7 @@ type page struct {
 	driver   string
 	devices  map[string]*device
 	bad      []BadLine
+	more     int // further bad lines
 	torn     bool
 }
 
@@ -106,15 +109,14 @@ type mapping struct {
 // identity is the device that a line speaks of.
 type identity struct {
 	usage.Device
-	part  bool // a slice
-	first bool // of several partitions the first, with which exporters show what is the whole GPU's
+	part bool // a slice
 }
 
 // read puts the samples of a page together by device. vendor may be empty: then it is who has most lines.
 func (ms mappings) read(text string, vendor Vendor) page {
 	t := Parse(text)
 	m := ms.of(vendor, t.Samples)
-	p := page{vendor: m.vendor, counters: m.counters, devices: map[string]*device{}, bad: t.Bad, torn: t.Torn}
+	p := page{vendor: m.vendor, counters: m.counters, devices: map[string]*device{}, bad: t.Bad, more: t.More, torn: t.Torn}
 	if m.vendor == "" {
 		return p
 	}
@@ -128,6 +130,10 @@ func (ms mappings) read(text string, vendor Vendor) page {
 			continue
 		}
 		if err := p.take(&m, s, identify, series, r, valued, c); err != nil {
+			if len(p.bad) == maxBad {
+				p.more++
+				continue
+			}
 			p.bad = append(p.bad, badLine(s.Line, s.text(), err))
 		}
 	}
@@ -160,7 +166,6 @@ func (p *page) take(m *mapping, s *Sample, identify func(*Sample) (identity, err
 	if err != nil {
 		return err
 	}
-	d.at = max(d.at, s.At)
 	if p.driver == "" {
 		p.driver = plain(s.label("dcgm_fi_driver_version", "driver_version"))
 	}
@@ -172,14 +177,16 @@ func (p *page) take(m *mapping, s *Sample, identify func(*Sample) (identity, err
 		switch to := m.place(about, r.field); to {
 		case about.Name:
 		case "":
-			return nil
+			if r.field != fieldEnergy {
+				return nil
+			}
+			r.field = fieldWitness
 		default:
 			r.rank++ // the GPU's own line is better than what a slice's says of it
 			whole := usage.Device{Name: to, Vendor: about.Vendor, Model: about.Model, Serial: about.Serial, PCI: about.PCI}
 			if d, err = p.device(identity{Device: whole}); err != nil {
 				return err
 			}
-			d.at = max(d.at, s.At)
 		}
 	}
 	return d.set(s, r)
@@ -228,7 +235,8 @@ func plain(s string) string {
 // set enters a line's value. The better source stands, of equal ones the first; a line that contradicts it is reported.
 func (d *device) set(s *Sample, r rule) error {
 	c := &d.cells[r.field]
-	is := cell{seen: true, blank: s.Blank || blank(s.Value, r.field == fieldEnergy), value: s.Value * r.scale, rank: r.rank, parts: 1, via: s.Name}
+	counter := r.field == fieldEnergy || r.field == fieldWitness
+	is := cell{seen: true, blank: s.Blank || blank(s.Value, counter), at: s.At, value: s.Value * r.scale, rank: r.rank, parts: 1, via: s.Name}
 	if percent := r.field == fieldBusy || r.field == fieldEngine || r.field == fieldCores; percent && is.value > maxPercents {
 		is.blank = true
 	}

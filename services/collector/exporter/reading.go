@@ -18,23 +18,26 @@ import (
 type state struct {
 	had    [fields]bool // was in a page before
 	via    [fields]string
+	shown  [fields]shown
 	part   bool
 	memory memory
 }
 
-// witness is what tells of a whole GPU whether its pages move.
+// shown is how often a page had the same line of a field, told by the line's own time.
+type shown struct {
+	at int64
+	collector.Repeats
+}
+
+// witness is what tells of a whole GPU without times whether its pages move.
 type witness struct {
-	pages    int // in a row that showed the same
-	last     uint64
-	times    int // in a row that had the same newest time
-	at       int64
-	counts   bool // there is an energy counter
-	hasTimes bool
+	collector.Repeats
+	last   uint64
+	counts bool // there is an energy counter
 }
 
 // freshness says when a page is stale.
 type freshness struct {
-	after  int // pages that show the same
 	maxAge time.Duration
 	now    func() time.Time
 	seed   maphash.Seed
@@ -44,11 +47,11 @@ type freshness struct {
 func (f *freshness) watch(w *witness, group []*device) (stale bool) {
 	var h maphash.Hash
 	h.SetSeed(f.seed)
-	var at int64
 	w.counts = false
 	for _, d := range group {
 		h.WriteString(d.about.Name)
-		for _, c := range d.cells {
+		for i := range d.cells {
+			c := &d.cells[i]
 			number(&h, c.value)
 			h.WriteByte(bit(c.seen) | bit(c.blank)<<1)
 		}
@@ -59,25 +62,19 @@ func (f *freshness) watch(w *witness, group []*device) (stale bool) {
 			number(&h, float64(k.code))
 			number(&h, d.counts[k])
 		}
-		at = max(at, d.at)
-		energy := &d.cells[fieldEnergy]
-		w.counts = w.counts || energy.seen && !energy.blank
+		for _, energy := range [...]field{fieldEnergy, fieldWitness} {
+			w.counts = w.counts || d.cells[energy].seen && !d.cells[energy].blank
+		}
 	}
-	if sum := h.Sum64(); sum == w.last && w.pages > 0 {
-		w.pages++
-	} else {
-		w.last, w.pages = sum, 1
-	}
-	if at == w.at {
-		w.times++
-	} else {
-		w.at, w.times = at, 1
-	}
-	w.hasTimes = at > 0
-	if w.hasTimes && (w.times >= f.after || f.now().Sub(time.UnixMilli(at)) > f.maxAge) {
-		return true
-	}
-	return w.counts && w.pages >= f.after
+	sum := h.Sum64()
+	w.Look(sum == w.last)
+	w.last = sum
+	return w.counts && !w.Fresh()
+}
+
+// old tells whether a line's own time says that its value is not this second's.
+func (f *freshness) old(s shown) bool {
+	return s.at > 0 && (!s.Fresh() || f.now().Sub(time.UnixMilli(s.at)) > f.maxAge)
 }
 
 func number(h *maphash.Hash, v float64) {
@@ -94,17 +91,22 @@ func bit(b bool) uint8 {
 }
 
 // reading turns what a page says of a device into a reading.
-func (s *state) reading(d *device, counters map[string]counter, stale bool) collector.Reading {
+func (s *state) reading(d *device, counters map[string]counter, fresh *freshness, stale bool) collector.Reading {
 	s.part = d.part
 	for f := range d.cells {
-		if c := &d.cells[f]; c.seen {
-			s.had[f] = true
-			if !c.blank {
-				s.via[f] = c.via
-			}
+		c := &d.cells[f]
+		if !c.seen {
+			continue
+		}
+		s.had[f] = true
+		s.shown[f].Look(s.shown[f].at == c.at)
+		s.shown[f].at = c.at
+		if !c.blank {
+			s.via[f] = c.via
+			c.old = stale || fresh.old(s.shown[f])
 		}
 	}
-	r := collector.Reading{
+	return collector.Reading{
 		Device:   d.about.Name,
 		Busy:     s.busy(d),
 		Memory:   s.metric(d, fieldMemory),
@@ -113,14 +115,6 @@ func (s *state) reading(d *device, counters map[string]counter, stale bool) coll
 		Throttle: s.metric(d, fieldThrottle),
 		Faults:   s.memory.faults(d, counters),
 	}
-	if stale {
-		for _, m := range [...]*collector.Metric{&r.Busy, &r.Memory, &r.Power, &r.Energy, &r.Throttle} {
-			if m.Read() {
-				*m = collector.Unknown(usage.ReasonStale)
-			}
-		}
-	}
-	return r
 }
 
 // metric is a field's value. What the device never had is not supported: exporters leave out what they cannot read, and what
@@ -128,6 +122,8 @@ func (s *state) reading(d *device, counters map[string]counter, stale bool) coll
 func (s *state) metric(d *device, f field) collector.Metric {
 	c := &d.cells[f]
 	switch {
+	case c.old:
+		return collector.Unknown(usage.ReasonStale)
 	case c.seen && !c.blank:
 		return known(c.value)
 	case s.had[f]:
@@ -164,8 +160,9 @@ func unknown(name string, why usage.Reason) collector.Reading {
 	return collector.Reading{Device: name, Busy: u, Memory: u, Power: u, Energy: u, Throttle: u}
 }
 
-// describe is the device as a topology has it.
-func (d *device) describe() usage.Device {
+// describe is the device as a topology has it. How much memory it has is kept from before: used, free and reserved are each
+// rounded down to a MiB, and a sum of them that moves would be a new topology with every scan.
+func (d *device) describe(before []usage.Device) usage.Device {
 	about := d.about
 	total := d.cells[fieldTotal]
 	if !total.seen || total.blank {
@@ -182,5 +179,10 @@ func (d *device) describe() usage.Device {
 		about.MemoryBytes = bytes.Value
 	}
 	about.Parent = plain(about.Parent)
+	for _, b := range before {
+		if b.Name == about.Name && b.Profile == about.Profile && b.MemoryBytes > 0 {
+			about.MemoryBytes = b.MemoryBytes
+		}
+	}
 	return about
 }

@@ -43,7 +43,10 @@ type BadLine struct {
 
 func (b BadLine) String() string { return fmt.Sprintf("line %d: %v: %s", b.Line, b.Why, b.Text) }
 
-const maxShown = 160 // bytes of a bad line that are repeated
+const (
+	maxShown = 160  // bytes of a bad line that are repeated
+	maxBad   = 1000 // bad lines of a page that are kept: a page of something else has nothing but
+)
 
 func badLine(n int, text string, why error) BadLine {
 	if len(text) > maxShown {
@@ -55,7 +58,8 @@ func badLine(n int, text string, why error) BadLine {
 // Text is a page taken apart: every line that is neither blank nor a comment is a sample or a bad line.
 type Text struct {
 	Samples []Sample
-	Bad     []BadLine
+	Bad     []BadLine // the first maxBad
+	More    int       // further bad lines
 	// Torn: the last line has no end, so the page was cut, and that line with it. It is a bad line even where it could be
 	// read: a number that was cut reads as another number.
 	Torn bool
@@ -74,11 +78,11 @@ func Parse(page string) Text {
 		case line == "" || line[0] == '#':
 		case !whole:
 			t.Torn = true
-			t.Bad = append(t.Bad, badLine(n, line, errTorn))
+			t.bad(n, line, errTorn)
 		default:
 			s, err := parseLine(line)
 			if err != nil {
-				t.Bad = append(t.Bad, badLine(n, line, err))
+				t.bad(n, line, err)
 				continue
 			}
 			s.Line = n
@@ -86,6 +90,14 @@ func Parse(page string) Text {
 		}
 	}
 	return t
+}
+
+func (t *Text) bad(n int, line string, why error) {
+	if len(t.Bad) == maxBad {
+		t.More++
+		return
+	}
+	t.Bad = append(t.Bad, badLine(n, line, why))
 }
 
 // parseLine reads name{labels} value time, without what may stand around it.
@@ -210,7 +222,7 @@ func (s *Sample) parseNumbers(words []string) (err error) {
 		s.Blank = true
 		return nil
 	}
-	if strings.ContainsAny(words[0], "_pPxX") { // ParseFloat takes Go's own spellings, the format does not
+	if strings.ContainsAny(words[0], "_pP") { // ParseFloat takes Go's own spellings, the format does not: 1_000, 0x1p3
 		return fmt.Errorf("value %q is no number", words[0])
 	}
 	s.Value, err = strconv.ParseFloat(words[0], 64)

@@ -221,6 +221,8 @@ func (s *Sampler) heed(err error) {
 		s.reopen, s.why = true, err
 	case errors.Is(err, collector.ErrChanged):
 		s.change = true
+	case errors.Is(err, collector.ErrPartly):
+		s.alarms.raise("unit_partly", "not all that a unit shows is used", "error", err)
 	default:
 		s.stats.Errors++
 		s.alarms.raise("unit_fails", "a unit fails", "error", err)
@@ -235,7 +237,7 @@ func unknown(device string, why usage.Reason) collector.Reading {
 
 // missing is why a device is not in its unit's answer.
 func missing(err error) usage.Reason {
-	if err == nil || errors.Is(err, collector.ErrChanged) {
+	if err == nil || errors.Is(err, collector.ErrChanged) || errors.Is(err, collector.ErrPartly) {
 		return usage.ReasonLost
 	}
 	return reason(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -196,4 +197,37 @@ func TestFaultsOfHardware(t *testing.T) {
 			})
 		})
 	}
+}
+
+// partly is hardware of one unit, of which not everything could be used.
+type partly struct{}
+
+func (partly) Topology() usage.Topology             { return usage.Topology{Devices: []usage.Device{{Name: "a"}}} }
+func (p partly) Scan() ([]collector.Unit, error)    { return []collector.Unit{p}, nil }
+func (partly) Close() error                         { return nil }
+func (partly) Name() string                         { return "page" }
+func (partly) Devices() []string                    { return []string{"a"} }
+func (partly) Capabilities() []collector.Capability { return nil }
+func (partly) Sample(into []collector.Reading) ([]collector.Reading, error) {
+	return append(into, livetest.Reading("a", 5)), fmt.Errorf("line 3: %w", collector.ErrPartly)
+}
+
+// TestAUnitThatShowsMoreThanIsUsed: its readings stand, and the alarm names it.
+func TestAUnitThatShowsMoreThanIsUsed(t *testing.T) {
+	var said strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		s := live.NewSampler(live.SamplerConfig{
+			Open: func() (collector.Hardware, error) { return partly{}, nil }, Log: slog.New(slog.NewTextHandler(&said, nil)),
+		})
+		readings, err := s.Sample(0, nil)
+		if err != nil || len(readings) != 1 || !readings[0].Seen() {
+			t.Fatalf("%+v, %v", readings, err)
+		}
+		synctest.Wait()
+		if st := s.Stats(); st.Errors != 0 || st.Alarms["unit_partly"] != 1 || !strings.Contains(said.String(), "line 3") {
+			t.Errorf("%+v, %s", st, said.String())
+		}
+		_, err = s.Close(t.Context())
+		check(t, err)
+	})
 }

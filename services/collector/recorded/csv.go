@@ -28,21 +28,19 @@ const (
 // ReadCSV reads a recording. Errors name file, line and what to write.
 func ReadCSV(name string, r io.Reader) (*Recording, error) {
 	in := bufio.NewReader(r)
-	head, err := in.ReadString('\n')
+	start, err := in.ReadSlice('\n') // a longer line than its buffer is no header
+	head := strings.TrimPrefix(string(start), "\ufeff")
 	header := strings.TrimRight(head, "\r\n")
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if header != Header && header != FullHeader {
-		return nil, fmt.Errorf("%s:1: a recording begins with the line %s, or with ,throttle_reasons,faults behind it", name, Header)
+		return nil, fmt.Errorf("%s:1: a recording is text in UTF-8 and begins with the line %s, or with ,throttle_reasons,faults behind it", name, Header)
 	}
 	p := &parser{rec: &Recording{}, first: header == Header, columns: strings.Count(header, ",") + 1}
 	body := &wholeLines{r: in, all: p.first}
 	lines := csv.NewReader(io.MultiReader(strings.NewReader(head), body))
 	lines.FieldsPerRecord, lines.ReuseRecord = -1, true
-	if p.first {
-		lines.FieldsPerRecord = p.columns
-	}
 	for head := true; ; head = false {
 		cells, err := lines.Read()
 		if errors.Is(err, io.EOF) {
@@ -194,7 +192,7 @@ func (p *parser) metric(i int, text string) (collector.Metric, error) {
 		return collector.Metric{}, fmt.Errorf("%s %q is no reason; write one of not_supported not_available permission lost stale timeout error behind ?", column(i), text)
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || p.first && (v < 0 || i == 0 && v > 100) {
+	if err != nil || v < 0 || p.first && i == 0 && v > 100 {
 		return collector.Metric{}, fmt.Errorf("%s %q is no whole number in its range; leave the cell empty when it could not be read", column(i), text)
 	}
 	return collector.Known(v), nil
@@ -218,7 +216,7 @@ func parseFaults(text string) ([]usage.Fault, error) {
 		k := slices.Index(faultWords[:], kind)
 		n, err := strconv.ParseUint(code, 10, 64)
 		if k <= 0 || err != nil {
-			return nil, fmt.Errorf("fault %q is none; write kind:code, with the kinds xid ecc lost recovery", word)
+			return nil, fmt.Errorf("fault %q is none; write kind:code, with the kinds %s", word, strings.Join(faultWords[1:], " "))
 		}
 		faults = append(faults, usage.Fault{Kind: usage.FaultKind(k), Code: n})
 	}

@@ -37,16 +37,26 @@ func TestRecordingIsPlayedFromItsStartAndAgain(t *testing.T) {
 	}
 }
 
+// TestARecordingOfASpreadsheet begins with the mark of UTF-8, and its lines end with CR LF.
+func TestARecordingOfASpreadsheet(t *testing.T) {
+	rec, err := recorded.ReadCSV("r.csv", strings.NewReader("\ufeff"+strings.ReplaceAll(recording, "\n", "\r\n")))
+	if err != nil || rec.Seconds != 3 {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+}
+
 func TestBadRecordingsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"second,device\n":                          "r.csv:1:",
-		recorded.Header + "\n":                     "holds no second",
-		recorded.Header + "\n-1,g,1,1,1,1\n":       "r.csv:2: second",
-		recorded.Header + "\n0,,1,1,1,1\n":         "r.csv:2: the device",
-		recorded.Header + "\n0,g,101,,,\n":         "r.csv:2: busy_percent",
-		recorded.Header + "\n0,g,1.5,,,\n":         "r.csv:2: busy_percent",
-		recorded.Header + "\n0,g,1,,,\n0,g,2,,,\n": "r.csv:3: device g",
-		recorded.Header + "\n0,g,1\n":              "r.csv: record on line 2",
+		"second,device\n":                                   "r.csv:1:",
+		strings.Repeat("0", 1<<17):                          "r.csv:1: a recording is text",
+		recorded.Header + "\n" + strings.Repeat("0", 1<<21): "a line is longer than 1048576 bytes",
+		recorded.Header + "\n":                              "holds no second",
+		recorded.Header + "\n-1,g,1,1,1,1\n":                "r.csv:2: second",
+		recorded.Header + "\n0,,1,1,1,1\n":                  "r.csv:2: the device",
+		recorded.Header + "\n0,g,101,,,\n":                  "r.csv:2: busy_percent",
+		recorded.Header + "\n0,g,1.5,,,\n":                  "r.csv:2: busy_percent",
+		recorded.Header + "\n0,g,1,,,\n0,g,2,,,\n":          "r.csv:3: device g",
+		recorded.Header + "\n0,g,1\n":                       "r.csv:2: 3 cells; a line has 6",
 	} {
 		if _, err := recorded.ReadCSV("r.csv", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error is %v; want %q in it", text, err, want)

@@ -18,7 +18,7 @@
 //	throttle_reasons     NVML's bit set, as a number
 //	faults               kind:code, separated by spaces: xid:79 ecc:2
 //
-// A cell of a value is a whole number, or ? and why there is none: ?not_supported ?not_available ?permission ?lost ?stale
+// A cell of a value is a whole number from 0, or ? and why there is none: ?not_supported ?not_available ?permission ?lost ?stale
 // ?timeout ?error; an empty cell is ?not_available. A line about the node is ?error in busy_percent when it answered nothing,
 // and empty when it answered that it has no device. A device without a line in a second did not exist for the collector then; a
 // second without any line was slept through. Lines that begin with # tell of the whole:

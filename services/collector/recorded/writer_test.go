@@ -27,7 +27,7 @@ type said struct {
 func drawMetric() *rapid.Generator[collector.Metric] {
 	return rapid.Custom(func(t *rapid.T) collector.Metric {
 		if rapid.Bool().Draw(t, "known") {
-			return collector.Known(rapid.Int64().Draw(t, "value"))
+			return collector.Known(rapid.Int64Min(0).Draw(t, "value"))
 		}
 		return collector.Unknown(usage.Reason(rapid.IntRange(int(usage.ReasonNotSupported), int(usage.ReasonError)).Draw(t, "reason")))
 	})
@@ -187,6 +187,22 @@ func TestEachSecondIsOutAtOnce(t *testing.T) {
 	}
 }
 
+// TestATopologyIsWrittenOnce, before the second from which it is.
+func TestATopologyIsWrittenOnce(t *testing.T) {
+	var out bytes.Buffer
+	w := recorded.NewWriter(&out)
+	w.Topology(usage.Topology{Source: "nvml", Driver: "570", Devices: []usage.Device{{Name: "g", MemoryBytes: 5}}})
+	for at := range span.Second(2) {
+		if err := w.Write(at, []collector.Reading{{Device: "g"}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := recorded.FullHeader + "\n#source,0,nvml,570\n#device,g,,,,,,,5\n0,g,0,0,0,0,0,\n1,g,0,0,0,0,0,\n"
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Fatal(d)
+	}
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
@@ -196,6 +212,8 @@ func TestBadLinesOfAFullRecording(t *testing.T) {
 		"0,g,1,1,1,1,1":                 "7 cells",
 		"0,g,?often,1,1,1,1,":           "?often",
 		"0,g,1,1,1,1,1,xid":             "fault \"xid\"",
+		"0,g,-1,1,1,1,1,":               "busy_percent \"-1\"",
+		"0,g,1,1,1,-1,1,":               "energy_millijoule \"-1\"",
 		"0,g,1,1,1,1,1,none:1":          "kind:code",
 		"0,,5,,,,,":                     "a line about the node",
 		"0,,?error,1,,,,":               "no values",

@@ -10,8 +10,9 @@
 // They are found by the header's names, in any order; others are left alone. Without a header (noheader) Options.Columns
 // names them.
 //
-//	uuid                              the device's name; else pci.bus_id, else serial, and leases must use the same. index is no
-//	                                  name: it may be another GPU after a reboot. Options.ByIndex allows it, as index-0
+//	uuid                              the device's name; without this column pci.bus_id, else serial, and leases must use the same.
+//	                                  index is no name: it may be another GPU after a reboot. Options.ByIndex allows it, as
+//	                                  index-0. A GPU that is lost has a word for its UUID: pci.bus_id says which it was
 //	timestamp                         local time without a zone: Options.Zone says which, UTC unless stated. A recording needs it.
 //	                                  Where a zone's clock goes back, an hour comes twice and its first rows stand
 //	utilization.gpu                   percent
@@ -30,4 +31,7 @@
 // permissions ReasonPermission, GPU is lost ReasonLost and, when it begins, FaultLost with NVML's 15, ERR! and Unknown Error
 // ReasonError. A cell that is neither is reported, and unknown; its row stands. A row without a name, time or the header's number of cells
 // is reported whole, and so are the driver's messages: nothing was read then. A second without a row was slept through.
+//
+// Of a stream a row counts in one second, and in the one after it too where each second before had one: that is drift. A loop
+// that prints less often is ReasonStale in between, and Sample's error says so, as of lines that are not used (collector.ErrPartly).
 package smi

@@ -15,7 +15,8 @@ import (
 // FollowOptions say how the output of a running nvidia-smi is followed.
 type FollowOptions struct {
 	Options
-	// MaxAge is how long a row may be believed after it came; 1.5 s, so that a loop of one second that drifts leaves no holes.
+	// MaxAge is how long a row may be believed after it came; 1.5 s, so that a loop of one second that drifts leaves no holes. A row is
+	// believed twice only after one that was not, so that of a slower loop each row is one second (collector.Repeats).
 	MaxAge time.Duration
 	// GoneAfter is how long a device may be without a row until it is no longer one of the node; 10 s.
 	GoneAfter time.Duration
@@ -37,13 +38,18 @@ type Stream struct {
 	ended     error
 	scanned   []string // devices as of the last Scan
 	announced []string // for which ErrChanged was said
+	reported  int      // lines that were not used, of which Sample has told
+	begin     sync.Once
+	first     chan struct{} // closed with the first row
 	done      chan struct{}
 }
 
 // live is the newest row of a device.
 type live struct {
-	row     row
-	came    time.Time
+	row    row
+	came   time.Time
+	looked bool // at this row, by a Sample
+	collector.Repeats
 	faults  []usage.Fault // since the last Sample
 	history history
 }
@@ -59,7 +65,7 @@ func Follow(name string, r io.Reader, o FollowOptions) *Stream {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Stream{name: name, options: o, in: r, parser: newParser(name, o.Options), rows: map[string]*live{}, done: make(chan struct{})}
+	s := &Stream{name: name, options: o, in: r, parser: newParser(name, o.Options), rows: map[string]*live{}, first: make(chan struct{}), done: make(chan struct{})}
 	go s.read()
 	return s
 }
@@ -97,6 +103,7 @@ func (s *Stream) take(text string, why error) {
 			return
 		}
 		l = &live{}
+		s.begin.Do(func() { close(s.first) })
 		s.rows[r.about.Name] = l
 	}
 	for _, f := range l.history.faults(&r) {
@@ -107,7 +114,7 @@ func (s *Stream) take(text string, why error) {
 	if s.driver == "" {
 		s.driver = r.driver
 	}
-	l.row, l.came = r, now
+	l.row, l.came, l.looked = r, now, false
 }
 
 // present are the devices that have rows, by rising name.
@@ -135,21 +142,24 @@ func (s *Stream) Topology() usage.Topology {
 	return t
 }
 
-// Scan implements collector.Hardware. It does not wait for a row: without one it is an error, and is asked again.
+// Scan implements collector.Hardware. The first one waits for a row, GoneAfter at most: nvidia-smi takes its time to begin. Without one
+// it is an error.
 func (s *Stream) Scan() ([]collector.Unit, error) {
+	select {
+	case <-s.first:
+	case <-s.done:
+	case <-time.After(s.options.GoneAfter):
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {
-		return nil, fmt.Errorf("%w: %w", collector.ErrSession, s.ended)
+		return nil, s.withLast(fmt.Errorf("%w: %w", collector.ErrSession, s.ended))
 	}
 	now := s.options.Now()
 	names := s.present(now)
 	if len(names) == 0 {
-		err := fmt.Errorf("nvidia-smi (%s) has printed no row yet", s.name)
-		if s.parser.unused > 0 {
-			err = fmt.Errorf("%w; its last line that was not used: %s", err, s.parser.last)
-		}
-		return nil, err
+		err := fmt.Errorf("nvidia-smi (%s) has printed no row for %s; start it with --query-gpu=uuid,utilization.gpu,memory.used,power.draw --format=csv -l 1", s.name, s.options.GoneAfter)
+		return nil, s.withLast(err)
 	}
 	s.scanned, s.announced = names, nil
 	for name := range s.rows {
@@ -158,6 +168,14 @@ func (s *Stream) Scan() ([]collector.Unit, error) {
 		}
 	}
 	return []collector.Unit{s}, nil
+}
+
+// withLast adds the last line that was not used: it often says why there is nothing else.
+func (s *Stream) withLast(err error) error {
+	if s.parser.unused == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; its last line that was not used: %s", err, s.parser.last)
 }
 
 // Close implements collector.Hardware. It closes the output if that can be closed, and waits for nothing.
@@ -182,17 +200,21 @@ func (s *Stream) Devices() []string {
 func (s *Stream) Sample(into []collector.Reading) ([]collector.Reading, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.options.Now()
+	now, old := s.options.Now(), ""
 	for _, name := range s.scanned {
 		l := s.rows[name]
+		if l != nil {
+			l.Look(l.looked)
+			l.looked = true
+		}
 		var r collector.Reading
 		switch {
 		case l == nil || now.Sub(l.came) > s.options.GoneAfter:
 			r = unknown(name, usage.ReasonLost)
 		case s.silent.After(l.came) || s.ended != nil && now.Sub(l.came) > s.options.MaxAge:
 			r = unknown(name, usage.ReasonError)
-		case now.Sub(l.came) > s.options.MaxAge:
-			r = unknown(name, usage.ReasonStale)
+		case now.Sub(l.came) > s.options.MaxAge || !l.Fresh():
+			r, old = unknown(name, usage.ReasonStale), name
 		default:
 			r = l.row.reading
 		}
@@ -208,29 +230,20 @@ func (s *Stream) Sample(into []collector.Reading) ([]collector.Reading, error) {
 		s.announced = names
 		return into, collector.ErrChanged
 	}
+	n := s.parser.unused - s.reported
+	s.reported = s.parser.unused
+	switch {
+	case n > 0:
+		return into, fmt.Errorf("read nvidia-smi (%s): %w: %d of its lines, of which the last: %s", s.name, collector.ErrPartly, n, s.parser.last)
+	case old != "":
+		return into, fmt.Errorf("read nvidia-smi (%s): %w: device %s, which has no row in this second; it has to print every second: -l 1", s.name, collector.ErrPartly, old)
+	}
 	return into, nil
 }
 
 func unknown(name string, why usage.Reason) collector.Reading {
 	u := collector.Unknown(why)
 	return collector.Reading{Device: name, Busy: u, Memory: u, Power: u, Energy: u, Throttle: u}
-}
-
-// Stats are counters since the stream began, for metrics and for a person.
-type Stats struct {
-	Lines, BadLines int
-	LastBad         string
-}
-
-// Stats are the counters up to now.
-func (s *Stream) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := Stats{Lines: s.parser.lines, BadLines: s.parser.unused}
-	if st.BadLines > 0 {
-		st.LastBad = s.parser.last.String()
-	}
-	return st
 }
 
 // Capabilities implements collector.Unit.

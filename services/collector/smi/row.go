@@ -49,7 +49,8 @@ type parser struct {
 	lines   int
 	bad     []Bad // the first ones
 	last    Bad
-	unused  int // all of them
+	unused  int               // all of them
+	uuids   map[string]string // by bus address, as rows have said
 	// silences counts messages of the driver: no device was seen there.
 	silences int
 }
@@ -58,7 +59,7 @@ func newParser(file string, o Options) *parser {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	p := &parser{file: file, options: o}
+	p := &parser{file: file, options: o, uuids: map[string]string{}}
 	if len(o.Columns) > 0 {
 		p.header(o.Columns)
 	}
@@ -92,11 +93,16 @@ var messages = [...]string{
 	"unable to query", "error:", "terminating early", "reboot the system", "make sure that", "driver/library version mismatch", "nvml library version",
 }
 
+var errNoText = errors.New("this is no text in UTF-8; write it anew, in PowerShell with | Out-File -Encoding utf8")
+
 var errDriver = errors.New("the driver answered nothing here; until the next row no device was seen")
 
 // line takes one line; why says that it cannot be used. ok tells whether it is a row.
 func (p *parser) line(text string, why error) (r row, ok bool) {
 	p.lines++
+	if why == nil && strings.ContainsRune(text, 0) {
+		why = errNoText
+	}
 	if why != nil {
 		p.report(text, why)
 		return row{}, false
@@ -132,6 +138,16 @@ func (p *parser) line(text string, why error) (r row, ok bool) {
 		return row{}, false
 	}
 	return r, true
+}
+
+// Headed tells whether one of the lines of a text is a header of nvidia-smi's CSV.
+func Headed(text string) bool {
+	for line := range strings.Lines(text) {
+		if headed(strings.Split(strings.Trim(strings.TrimPrefix(line, "\ufeff"), " \t\r\n"), ",")) {
+			return true
+		}
+	}
+	return false
 }
 
 // headed tells whether a line is a header: each cell is a word of the query language, and one of those that are read is among them.
@@ -211,20 +227,12 @@ func (p *parser) row(cells []string, text string) (row, error) {
 	}
 	r := row{
 		about: usage.Device{
-			Name: word("uuid", "gpu_uuid"), Vendor: "nvidia", Model: word("name", "gpu_name"), Serial: word("serial", "gpu_serial"), PCI: word("pci.bus_id", "gpu_bus_id"),
+			Vendor: "nvidia", Model: word("name", "gpu_name"), Serial: word("serial", "gpu_serial"), PCI: word("pci.bus_id", "gpu_bus_id"),
 		},
 		driver: word("driver_version"),
 	}
-	for _, name := range []string{r.about.PCI, r.about.Serial} {
-		if r.about.Name == "" {
-			r.about.Name = name
-		}
-	}
-	if index := word("index"); r.about.Name == "" && index != "" && p.options.ByIndex {
-		r.about.Name = "index-" + index
-	}
-	if r.about.Name == "" {
-		return r, errors.New("no cell names the device; add uuid to --query-gpu")
+	if r.about.Name = p.name(&r.about, word); r.about.Name == "" {
+		return r, errors.New("no cell names the device; add uuid to --query-gpu, or pci.bus_id in its place")
 	}
 	if stamp, _ := get("timestamp"); slices.Contains(p.columns, "timestamp") {
 		at, err := time.ParseInLocation("2006/01/02 15:04:05", stamp, p.options.Zone)
@@ -246,6 +254,33 @@ func (p *parser) row(cells []string, text string) (row, error) {
 		r.about.MemoryBytes = total.Value
 	}
 	return r, nil
+}
+
+// name is what the first of the columns that may name a device says. A GPU that is lost has a bus address, and words in place of its UUID:
+// it is the one that was there before, and no device that is called by its address.
+func (p *parser) name(about *usage.Device, word func(...string) string) string {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(p.columns, n) })
+	}
+	switch {
+	case has("uuid", "gpu_uuid"):
+		uuid := word("uuid", "gpu_uuid")
+		if uuid == "" {
+			return p.uuids[about.PCI]
+		}
+		if about.PCI != "" && len(p.uuids) < usage.MaxBlocks {
+			p.uuids[about.PCI] = uuid
+		}
+		return uuid
+	case has("pci.bus_id", "gpu_bus_id"):
+		return about.PCI
+	case has("serial", "gpu_serial"):
+		return about.Serial
+	}
+	if index := word("index"); index != "" && p.options.ByIndex {
+		return "index-" + index
+	}
+	return ""
 }
 
 // scale is how a column's numbers are read.
@@ -316,7 +351,7 @@ func (s scale) read(cell, headerUnit string) (collector.Metric, error) {
 		return unknown, errNumber
 	}
 	v = math.Floor(v*f + 0.5)
-	if v >= 1<<62 || s == percent && v > 200 {
+	if v >= 1<<62 || cell[:end] == "4294967295" || s == percent && v > 200 {
 		return unknown, nil // a driver's sentinel
 	}
 	return collector.Known(int64(v)), nil

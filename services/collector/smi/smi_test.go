@@ -97,6 +97,11 @@ func TestCells(t *testing.T) {
 			t.Errorf("%q: %+v, %v", cell, got[0].Busy, res.Bad)
 		}
 	}
+	for cell, want := range map[string]collector.Metric{"71.3 W": known(71300), "71.3": known(71300), "500 mW": known(500), "4294967295": unknown(usage.ReasonNotAvailable)} {
+		if _, got := read(t, "uuid,timestamp,power.draw\ng,2024/05/01 12:00:00,"+cell+"\n", smi.Options{}); got[0].Power != want {
+			t.Errorf("%q: %+v", cell, got[0].Power)
+		}
+	}
 	for cell, want := range map[string]int64{"1024 MiB": 1 << 30, "1024": 1 << 30, "1 GiB": 1 << 30, "2 KiB": 2048} {
 		if _, got := read(t, "uuid,timestamp,memory.used\ng,2024/05/01 12:00:00,"+cell+"\n", smi.Options{}); got[0].Memory != known(want) {
 			t.Errorf("%q: %+v", cell, got[0].Memory)
@@ -147,6 +152,7 @@ func TestFilesThatHoldNothing(t *testing.T) {
 		"g, 2024/05/01 12:00:00, 1\n":           "f.csv:1: no header",
 		"a, b\n1, 2\n":                          "f.csv:1: no header",
 		strings.Repeat("x", 1<<17) + "\nuuid\n": "f.csv:1: the line is longer",
+		"\xff\xfeu\x00u\x00i\x00d\x00\n":        "f.csv:1: this is no text in UTF-8; write it anew",
 	} {
 		if _, err := smi.Read("f.csv", strings.NewReader(text), smi.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v; want %q", text, err, want)
@@ -238,27 +244,62 @@ func unknown(why usage.Reason) collector.Metric { return collector.Unknown(why) 
 
 const columns = "uuid, utilization.gpu [%], ecc.errors.uncorrected.aggregate.total\n"
 
-// TestFollow: a row counts when it comes, for a second and a half, and a fault once.
+// TestFollow: a row counts when it comes, for one second, and a fault once. One second without a row is drift where each had one
+// before it.
 func TestFollow(t *testing.T) {
 	r := run(t)
-	if _, err := r.s.Scan(); err == nil || !strings.Contains(err.Error(), "no row yet") {
+	scanned := make(chan error)
+	go func() {
+		_, err := r.s.Scan()
+		scanned <- err
+	}()
+	r.say(columns + "b, 2 %, 5\na, 1 %, 0") // the first scan waits for it
+	if err := <-scanned; err != nil {
 		t.Fatal(err)
 	}
-	r.say(columns + "b, 2 %, 5\na, 1 %, 0")
 	r.scan("a", "b")
 	r.want(nil, known(1), known(2))
 	r.clock.pass(time.Second)
 	r.say("b, 4 %, 7")
-	if d := cmp.Diff([][]usage.Fault{nil, {{Kind: usage.FaultECC, Code: 2}}}, r.want(nil, known(1), known(4))); d != "" {
+	if d := cmp.Diff([][]usage.Fault{nil, {{Kind: usage.FaultECC, Code: 2}}}, r.want(collector.ErrPartly, unknown(usage.ReasonStale), known(4))); d != "" {
 		t.Fatal(d)
 	}
 	r.clock.pass(time.Second)
-	if faults := r.want(nil, unknown(usage.ReasonStale), known(4)); len(faults[1]) > 0 {
+	if faults := r.want(collector.ErrPartly, unknown(usage.ReasonStale), known(4)); len(faults[1]) > 0 {
 		t.Fatalf("a fault twice: %v", faults)
 	}
 	r.clock.pass(time.Second / 4)
 	r.say("Failed to initialize NVML: Unknown Error")
-	r.want(nil, unknown(usage.ReasonError), unknown(usage.ReasonError))
+	r.want(collector.ErrPartly, unknown(usage.ReasonError), unknown(usage.ReasonError))
+	r.want(nil, unknown(usage.ReasonError), unknown(usage.ReasonError)) // told once
+}
+
+// TestASlowLoopIsSeenOnceARow: of nvidia-smi -l 2 each row is one second, however long it may be believed.
+func TestASlowLoopIsSeenOnceARow(t *testing.T) {
+	r := run(t)
+	r.say(columns + "a, 1 %, 0")
+	r.scan("a")
+	for range 3 {
+		r.want(nil, known(1))
+		r.clock.pass(time.Second)
+		if _, err := r.s.Sample(nil); !errors.Is(err, collector.ErrPartly) || !strings.Contains(err.Error(), "device a, which has no row in this second") {
+			t.Fatal(err)
+		}
+		r.say("a, 1 %, 0") // and the next tick comes at once: the row was looked at less than MaxAge ago
+		r.clock.pass(time.Second)
+	}
+}
+
+func TestNothingIsFollowed(t *testing.T) {
+	in, out := io.Pipe()
+	s := smi.Follow("pipe", in, smi.FollowOptions{GoneAfter: time.Millisecond})
+	if _, err := s.Scan(); err == nil || !strings.Contains(err.Error(), "(pipe) has printed no row for 1ms; start it with --query-gpu=uuid") {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Done()
 }
 
 // TestFollowDevicesThatComeAndGo: a scan is asked for once.
@@ -269,12 +310,14 @@ func TestFollowDevicesThatComeAndGo(t *testing.T) {
 	r.clock.pass(11 * time.Second)
 	r.say(columns + "b, 6 %, 7\nc, 0 %, 0\nb, cut")
 	r.want(collector.ErrChanged, unknown(usage.ReasonLost), known(6))
-	r.want(nil, unknown(usage.ReasonLost), known(6))
-	r.scan("b", "c")
-	r.want(nil, known(6), known(0))
-	if st := r.s.Stats(); st.BadLines != 1 || !strings.Contains(st.LastBad, "nvidia-smi -l 1:8: 2 cells, where the header has 3") {
-		t.Fatalf("%+v", st)
+	r.say("b, 7 %, 7")
+	_, err := r.s.Sample(nil)
+	if !errors.Is(err, collector.ErrPartly) || !strings.Contains(err.Error(), "nvidia-smi -l 1:8: 2 cells, where the header has 3") {
+		t.Fatal(err)
 	}
+	r.scan("b", "c")
+	r.say("b, 8 %, 7\nc, 0 %, 0")
+	r.want(nil, known(8), known(0))
 	if top := r.s.Topology(); len(top.Devices) != 2 || top.Devices[0].Name != "b" || top.Source != "nvidia-smi" {
 		t.Fatalf("%+v", top)
 	}
@@ -298,11 +341,42 @@ func TestFollowUntilItEnds(t *testing.T) {
 	r.want(collector.ErrSession, known(1))
 	r.clock.pass(2 * time.Second)
 	r.want(collector.ErrSession, unknown(usage.ReasonError))
-	if st := r.s.Stats(); st.BadLines != 1 || !strings.Contains(st.LastBad, "nvidia-smi -l 1:4: the text ends inside") {
-		t.Fatalf("%+v", st)
-	}
 	if _, err := r.s.Scan(); !errors.Is(err, collector.ErrSession) {
 		t.Fatal(err)
+	}
+}
+
+// TestALostGPUKeepsItsName: with words in place of its UUID it is the one at that address, and no new device.
+func TestALostGPUKeepsItsName(t *testing.T) {
+	const head = "uuid, pci.bus_id, timestamp, utilization.gpu\n"
+	res, err := smi.Read("f.csv", strings.NewReader(head+"g, p, 2024/05/01 12:00:00, 7\n[GPU is lost], p, 2024/05/01 12:00:01, [GPU is lost]\n[GPU is lost], q, 2024/05/01 12:00:01, 0\n"), smi.Options{})
+	if err != nil || !slices.Equal(res.Recording.Devices(), []string{"g"}) || res.BadCount != 1 || !strings.Contains(res.Bad[0].String(), "f.csv:4: no cell names the device") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	got, err := res.Recording.From(0, false).Sample(1, nil)
+	if err != nil || got[0].Busy != unknown(usage.ReasonLost) || len(got[0].Faults) != 1 || got[0].Faults[0].Kind != usage.FaultLost {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// TestECC: an increase is a fault, of two counters the volatile one's; one that begins anew counts from 0; one of two rows of a second
+// keeps what the other told; a row with a cell too many is none.
+func TestECC(t *testing.T) {
+	rows := "uuid, timestamp, ecc.errors.uncorrected.aggregate.total, ecc.errors.uncorrected.volatile.total\n"
+	for _, r := range []string{"0, 9, 3", "1, 11, 5", "1, 11, 5", "2, 12, 1", "3, 13, [N/A]", "3, 14, 2, 7"} {
+		at, counts, _ := strings.Cut(r, ", ")
+		rows += "g, 2024/05/01 12:00:0" + at + ", " + counts + "\n"
+	}
+	res, err := smi.Read("f.csv", strings.NewReader(rows), smi.Options{})
+	if err != nil || res.Replaced != 1 || res.BadCount != 1 || !strings.Contains(res.Bad[0].String(), "f.csv:7: 5 cells, where the header has 4") {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	src := res.Recording.From(0, false)
+	for at, want := range [][]usage.Fault{nil, {{Kind: usage.FaultECC, Code: 2}}, {{Kind: usage.FaultECC, Code: 1}}, {{Kind: usage.FaultECC, Code: 1}}} {
+		got, err := src.Sample(span.Second(at), nil)
+		if err != nil || !cmp.Equal(want, got[0].Faults) {
+			t.Errorf("second %d: %v, want %v; %v", at, got, want, err)
+		}
 	}
 }
 

@@ -113,15 +113,13 @@ func replayCommand() *cobra.Command {
 		Long: `Replay plays a recording at this machine's own clock, as a collector that samples real GPUs would. A
 recording is CSV as ` + "`gpuhour collector record`" + ` writes it, or by hand with the first line
   ` + recorded.Header + `
-where seconds count from 0 and an empty cell could not be read.`,
+where seconds count from 0 and an empty cell could not be read. The CSV of nvidia-smi can be played
+too, with the columns timestamp and uuid, and of utilization.gpu, memory.used and power.draw those
+that there are.`,
 		Args: takes(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
+			rec, err := readRecording(args[0])
 			if err != nil {
-				return fmt.Errorf("read the recording: %w", err)
-			}
-			rec, err := recorded.ReadCSV(args[0], f)
-			if err := errors.Join(err, f.Close()); err != nil {
 				return err
 			}
 			for _, n := range rec.Notes {
@@ -130,8 +128,6 @@ where seconds count from 0 and an empty cell could not be read.`,
 			return playBack(c, rec, to, loop)
 		},
 	}
-	settings(c)
-	c.Flags().Lookup("http-listen").Hidden = false
 	to.flags(c)
 	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
 	return c

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -44,7 +45,11 @@ func collectorCommand() *cobra.Command {
 library, or as nvidia-smi prints them (--nvidia-smi), others through the pages of their exporters
 (--endpoint). Each batch of ten seconds is in the spool before it is sent; what the log does not
 take waits there, for hours if need be. What was not seen is in the log as a gap with its reason.
---once shows what it sees and sends nothing.`,
+--once shows what it sees and sends nothing. docs/collector.md has every gap, every alarm, and what
+to do about them.`,
+		Example: `  gpuhour collector --once
+  gpuhour collector --once --endpoint http://127.0.0.1:9400/metrics
+  gpuhour collector --nats-url tls://nats.example.net:4222 --nats-nkey nats.nk`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(c, args[0])
@@ -63,8 +68,6 @@ take waits there, for hours if need be. What was not seen is in the log as a gap
 			return collect(c, open, to)
 		},
 	}
-	settings(c)
-	c.Flags().Lookup("http-listen").Hidden = false
 	from.flags(c)
 	to.flags(c)
 	c.Flags().BoolVar(&once, "once", false, "show what is seen now, and end")
@@ -99,7 +102,10 @@ func (s *sources) opener(c *cobra.Command) (func() (collector.Hardware, error), 
 		if s.vendor != "" {
 			return nil, errors.New("--vendor says whose page an --endpoint is; there is none")
 		}
-		return func() (collector.Hardware, error) { return nvml.Open(nvml.Options{LibraryPath: s.library}) }, nil
+		if !hasNVML {
+			return nil, errors.New("this build of gpuhour has no NVML; use one that was built on Linux with CGO_ENABLED=1 and a C compiler, or read an exporter with --endpoint, or nvidia-smi with --nvidia-smi")
+		}
+		return s.openNVML, nil
 	}
 	if s.library != "" {
 		return nil, errors.New("--nvml-library and --endpoint: a collector reads the driver or exporters; run two, with two names, for both")
@@ -132,6 +138,15 @@ func (s *sources) follow(c *cobra.Command) (func() (collector.Hardware, error), 
 	return func() (collector.Hardware, error) { return stream(), nil }, nil
 }
 
+// openNVML says, where the driver cannot be reached, which flags lead around it.
+func (s *sources) openNVML() (collector.Hardware, error) {
+	h, err := nvml.Open(nvml.Options{LibraryPath: s.library})
+	if err != nil {
+		return nil, fmt.Errorf("%w; a library in another place is named with --nvml-library, and GPUs of other vendors are read through their exporter, with --endpoint", err)
+	}
+	return h, nil
+}
+
 // destination says as whom, where to and through what a node's usage goes.
 type destination struct {
 	node, spool, key string
@@ -139,7 +154,15 @@ type destination struct {
 	ingest           bool
 }
 
+// flags adds those of a command that sends, and the settings that it uses: the log, and no tables.
 func (d *destination) flags(c *cobra.Command) {
+	settings(c)
+	c.Flags().Lookup("http-listen").Hidden = false
+	c.Flags().Lookup("nats-url").Usage = "address of the log's NATS server; empty: that of the gpuhour that runs on the data directory"
+	c.Flags().Lookup("data").Usage = "directory of the spool and the node's key where they are not named"
+	for _, name := range []string{"clickhouse-database", "clickhouse-url"} {
+		c.Flags().Lookup(name).Hidden = true
+	}
 	host, _ := os.Hostname() // without a name --node is asked for
 	c.Flags().StringVar(&d.node, "node", host, "name of this node")
 	c.Flags().StringVar(&d.spool, "spool", "", "spool directory; spool/NODE below the data directory when not given")
@@ -237,16 +260,28 @@ func (d *destination) open(c *cobra.Command) (*road, error) {
 		r.path = cfg.Path("spool", folder(d.node))
 	}
 	files, err := spool.Dir(r.path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w; give the folder to the user that runs the collector, or name another one with --spool", err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if r.spool, err = spool.Open(files, spool.Options{MaxBytes: d.limitMiB << 20}); err != nil {
-		return nil, fmt.Errorf("folder %s: %w", r.path, err)
+		return nil, fmt.Errorf("folder %s: %w (to go on without it, move the folder aside and keep it: an empty one is made)", r.path, err)
 	}
 	for _, n := range r.spool.Notes() {
 		r.log.Warn("spool", "note", n)
 	}
+	if !c.Flags().Changed("node") && passing(d.node) {
+		r.log.Warn("this machine's name is that of a container, or everybody's; give the node the name that leases use with --node", "node", d.node)
+	}
 	return r, nil
+}
+
+// passing tells that a machine's name is none to keep: that of a container, which is another one at its next start, or what every
+// machine calls itself.
+func passing(host string) bool {
+	return strings.HasPrefix(host, "localhost") || len(host) == 12 && strings.Trim(host, "0123456789abcdef") == ""
 }
 
 // run samples a source until ctx ends, and then ends as it should. sampler is nil for a source that is none.
@@ -268,7 +303,7 @@ func (r *road) run(ctx context.Context, source collector.Source, sampler *live.S
 	if r.cfg.HTTP.Listen != "" {
 		running.Go(func() {
 			if err := metrics.Serve(serving, r.cfg.HTTP.Listen); err != nil {
-				r.log.Error("metrics are not served", "error", err)
+				r.log.Error("metrics are not served; sampling goes on without them", "error", err)
 			}
 		})
 	}

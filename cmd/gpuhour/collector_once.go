@@ -344,7 +344,7 @@ func reasonText(r usage.Reason) string {
 func showOnce(c *cobra.Command, open func() (collector.Hardware, error)) error {
 	h, err := patiently(c.Context(), openPatience, open)
 	if err != nil {
-		return fmt.Errorf("open the hardware: %w; devices of other vendors are read through their exporter, with --endpoint", err)
+		return fmt.Errorf("open the hardware: %w", err)
 	}
 	all, err := lookOnce(c.Context(), h)
 	if err != nil {

@@ -137,8 +137,6 @@ nvidia-smi --query-gpu=timestamp,uuid,... --format=csv -l 1 printed plays too.`,
 			return playBack(c, rec, to, loop)
 		},
 	}
-	settings(c)
-	c.Flags().Lookup("http-listen").Hidden = false
 	to.flags(c)
 	c.Flags().BoolVar(&loop, "loop", false, "begin the recording again when it ends")
 	return c

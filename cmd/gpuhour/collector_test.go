@@ -28,7 +28,10 @@ func futureSegment() string {
 func TestWrongCallsOfTheCollector(t *testing.T) {
 	moved(t, map[string]string{
 		"there.csv": "", "broken.csv": recorded.Header + "\n0,GPU-0,x,,,\n", "header.csv": recorded.Header + "\n", "text.csv": "hello\n",
-		"good.csv": recorded.Header + "\n0,GPU-0,40,,,\n", "text.pem": "hello\n", "file": "", "node.pem.pub": "",
+		"good.csv": recorded.Header + "\n0,GPU-0,40,,,\n", "text.pem": "hello\n", "file": "",
+		"smi.csv":      "timestamp, uuid, utilization.gpu [%]\n2026/05/01 12:00:00.123, GPU-0, 35 %\n2026/05/01 12:00:01.123, GPU-0\n",
+		"columns.csv":  "timestamp, utilization.gpu [%]\n2026/05/01 12:00:00.123, 35 %\n",
+		"node.pem.pub": "",
 	})
 	key, err := nodekey.Generate()
 	if err != nil {
@@ -47,7 +50,7 @@ func TestWrongCallsOfTheCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer locked.Close()
-	const log = "--nats-url=nats://127.0.0.1:1"
+	const log, page = "--nats-url=nats://127.0.0.1:1", "--endpoint=127.0.0.1:1" // a page, so that a build without NVML says the same
 	long := strings.Repeat("n", 257)
 	calls(
 		t, "collector-calls.golden",
@@ -58,17 +61,18 @@ func TestWrongCallsOfTheCollector(t *testing.T) {
 		[]string{"collector", "--endpoint", "127.0.0.1:9400", "--nvml-library", "x.so"},
 		[]string{"collector", "--nvidia-smi", "--endpoint", "127.0.0.1:9400"}, []string{"collector", "--nvidia-smi", "--nvml-library", "x.so"},
 		[]string{"collector", "--endpoint", "ftp://meter:secret@n:1/metrics"},
-		[]string{"collector"}, []string{"collector", "--data", "none"}, []string{"collector", log, "--node", ""}, []string{"collector", log, "--node", long},
-		[]string{"collector", log, "--node", "a\nb"}, []string{"collector", log, "--node", "a\xff"},
-		[]string{"collector", log, "--spool-limit", "0"}, []string{"collector", log, "--spool-limit", "1GiB"}, []string{"collector", log, "--spool-limit", "9999999"},
-		[]string{"collector", log, "--key", "none.pem"}, []string{"collector", log, "--key", "open.pem"}, []string{"collector", log, "--key", "text.pem"},
-		[]string{"collector", log, "--spool", "file"}, []string{"collector", log, "--spool", "file/spool"},
-		[]string{"collector", log, "--spool", "locked"}, []string{"collector", log, "--spool", "newer"}, []string{"collector", log, "--log-level", "loud"},
-		[]string{"collector", "record"}, []string{"collector", "record", "--out", "there.csv"}, []string{"collector", "record", "--out", "none/r.csv"},
-		[]string{"collector", "record", "--out", "r.csv", "--for", "-1s"}, []string{"collector", "record", "--out", "r.csv", "--for", "1500ms"},
+		[]string{"collector", page}, []string{"collector", page, "--data", "none"}, []string{"collector", page, log, "--node", ""}, []string{"collector", page, log, "--node", long},
+		[]string{"collector", page, log, "--node", "a\nb"}, []string{"collector", page, log, "--node", "a\xff"},
+		[]string{"collector", page, log, "--spool-limit", "0"}, []string{"collector", page, log, "--spool-limit", "1GiB"}, []string{"collector", page, log, "--spool-limit", "9999999"},
+		[]string{"collector", page, log, "--key", "none.pem"}, []string{"collector", page, log, "--key", "open.pem"}, []string{"collector", page, log, "--key", "text.pem"},
+		[]string{"collector", page, log, "--spool", "file"}, []string{"collector", page, log, "--spool", "file/spool"},
+		[]string{"collector", page, log, "--spool", "locked"}, []string{"collector", page, log, "--spool", "newer"}, []string{"collector", page, log, "--log-level", "loud"},
+		[]string{"collector", "record", page}, []string{"collector", "record", page, "--out", "there.csv"}, []string{"collector", "record", page, "--out", "none/r.csv"},
+		[]string{"collector", "record", page, "--out", "r.csv", "--for", "-1s"}, []string{"collector", "record", page, "--out", "r.csv", "--for", "1500ms"},
 		[]string{"collector", "record", "--out", "r.csv", "--vendor", "amd"},
 		[]string{"collector", "replay", "none.csv", log}, []string{"collector", "replay", "broken.csv", log}, []string{"collector", "replay", "there.csv", log},
 		[]string{"collector", "replay", "header.csv", log}, []string{"collector", "replay", "text.csv", log}, []string{"collector", "replay", "good.csv"},
+		[]string{"collector", "replay", "smi.csv"}, []string{"collector", "replay", "columns.csv", log},
 		[]string{"collector", "replay", "good.csv", log, "--node", ""},
 	)
 	for _, name := range []string{"gpuhour-data", "none", "r.csv"} {
@@ -94,5 +98,17 @@ func TestFolderOfANode(t *testing.T) {
 			t.Errorf("%q and %q share the folder %q", node, other, got)
 		}
 		seen[got] = node
+	}
+}
+
+// TestNamesThatAreNone: a container's name changes with it, and a machine that calls itself localhost is one of many.
+func TestNamesThatAreNone(t *testing.T) {
+	for host, want := range map[string]bool{
+		"3f1e0c526a1b": true, "localhost": true, "localhost.localdomain": true,
+		"gpu-07": false, "3f1e0c526a1": false, "3f1e0c526a1g": false, "": false, "vm": false,
+	} {
+		if got := passing(host); got != want {
+			t.Errorf("%q: %t, want %t", host, got, want)
+		}
 	}
 }

@@ -90,7 +90,7 @@ func TestSystemdUnit(t *testing.T) {
 	// What its comments rest on: the clock can be read and not set, a stop has time, and it comes back.
 	for key, want := range map[string]string{
 		"Service.KillSignal": "SIGTERM", "Service.Restart": "always", "Service.NoNewPrivileges": "yes", "Service.CapabilityBoundingSet": "",
-		"Service.DynamicUser": "yes", "Service.StateDirectory": "gpuhour", "Service.DevicePolicy": "closed", "Service.SystemCallErrorNumber": "EPERM", "Service.TimeoutStopSec": "60",
+		"Service.DynamicUser": "yes", "Service.StateDirectory": "gpuhour-collector", "Service.DevicePolicy": "closed", "Service.SystemCallErrorNumber": "EPERM", "Service.TimeoutStopSec": "60",
 	} {
 		if got := one(key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)

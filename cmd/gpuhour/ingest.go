@@ -103,14 +103,16 @@ func (d readyDoor) Serve(subject, name string, take func(string, []byte, func([]
 
 // connectPatiently waits for a server that is started later, and says so.
 func connectPatiently(ctx context.Context, cfg config.Config, log *slog.Logger) (*natsbus.Bus, error) {
+	n := cfg.NATS
 	options := natsbus.ConnectOptions{
-		Streams: natsbus.StreamOptions{Replicas: cfg.NATS.Replicas},
+		Streams: natsbus.StreamOptions{Replicas: n.Replicas},
+		Access:  natsbus.Access{Creds: n.Creds, NKey: n.NKey, CA: n.TLSCA, Cert: n.TLSCert, Key: n.TLSKey},
 		NATS: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			log.Error("nats: " + err.Error())
 		})},
 	}
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		b, err := natsbus.Connect(ctx, cfg.NATS.URL, options)
+		b, err := natsbus.Connect(ctx, n.URL, options)
 		if err == nil || ctx.Err() != nil {
 			return b, err
 		}

@@ -242,6 +242,11 @@ func (c Config) check() error {
 	if c.Log.Format != "text" && c.Log.Format != "json" {
 		err = errors.Join(err, fmt.Errorf("log.format: %q; write text or json", c.Log.Format))
 	}
+	for address := range strings.SplitSeq(c.NATS.URL, ",") {
+		if scheme, _, ok := strings.Cut(address, "://"); ok && !slices.Contains([]string{"nats", "tls", "ws", "wss"}, strings.TrimSpace(scheme)) {
+			err = errors.Join(err, fmt.Errorf("nats.url: %q; write nats://host:4222, or tls://host:4222", scheme+"://..."))
+		}
+	}
 	if c.NATS.Replicas < 1 || c.NATS.Replicas > 5 {
 		err = errors.Join(err, fmt.Errorf("nats.replicas: %d; write 1 to 5", c.NATS.Replicas))
 	}

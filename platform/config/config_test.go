@@ -236,6 +236,7 @@ func TestBadSettings(t *testing.T) {
 		"no series":             {args: []string{"--invoice-series", ""}, want: []string{`invoice.series: ""`}},
 		"database":              {args: []string{"--clickhouse-database", ""}, want: []string{"clickhouse.database: the name is missing"}},
 		"listen":                {args: []string{"--http-listen", "9400"}, want: []string{`http.listen: "9400"; write an address and a port`}},
+		"address of the web":    {args: []string{"--nats-url", "nats://a:4222,http://b:4222"}, want: []string{`nats.url: "http://..."; write nats://host:4222`}},
 		"broken file":           {file: "data: [", want: []string{"read settings from ", "gpuhour.yaml"}},
 		"twice":                 {file: "data: a\ndata: b", want: []string{`already defined`}},
 		"missing file":          {args: []string{"--config", "no-such-file.yaml"}, want: []string{"read settings from no-such-file.yaml", "no such file"}},

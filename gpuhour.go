@@ -193,6 +193,18 @@ func DialNode(ctx context.Context, cfg Config, node string) (*natsbus.Bus, error
 	return natsbus.Connect(ctx, address, natsbus.ConnectOptions{Publisher: codec.Token(node), Access: access(cfg)})
 }
 
+// DialLog reaches only the log, for a service without tables, with the streams and keys that the settings name: by nats.url, again and
+// again until it answers or ctx ends, and says so. c is what else the connection needs.
+func DialLog(ctx context.Context, cfg Config, o Options, c natsbus.ConnectOptions) (b *natsbus.Bus, err error) {
+	o.Wait = true
+	c.Streams.Replicas, c.Access = cfg.NATS.Replicas, access(cfg)
+	err = newEngine(cfg, o).reach(ctx, o, "NATS", func() (err error) {
+		b, err = natsbus.Connect(ctx, cfg.NATS.URL, c)
+		return err
+	})
+	return b, err
+}
+
 // database asks the log for its incarnation and names that one's tables.
 func (e *Engine) database(ctx context.Context) (clickhouse.Options, error) {
 	n, _, err := journal.Incarnation(ctx, e.bus)

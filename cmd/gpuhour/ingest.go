@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -37,10 +36,17 @@ of them may run at once, and one that is killed loses nothing.`,
 			if cfg.NATS.URL == "" {
 				return errors.New("ingest needs --nats-url: it serves nodes of other machines, which cannot reach the server inside `gpuhour serve`")
 			}
-			if o.Lanes < 1 || o.Lanes > maxLanes || queueMiB < 1 {
-				return fmt.Errorf("--lanes %d, --queue-mib %d; write 1 to %d lanes and at least 1 MiB", o.Lanes, queueMiB, maxLanes)
+			if o.Lanes < 1 || o.Lanes > maxLanes || queueMiB < 1 || queueMiB > maxQueueMiB || o.Linger > maxLinger {
+				return fmt.Errorf("--lanes %d, --queue-mib %d, --linger %v; write 1 to %d lanes, 1 to %d MiB, and at most %v, which every node waits",
+					o.Lanes, queueMiB, o.Linger, maxLanes, maxQueueMiB, maxLinger)
+			}
+			if o.Linger == 0 {
+				o.Linger = -1 // what a person writes is meant
 			}
 			o.QueueBytes = queueMiB << 20
+			if o.Logger, err = obs.Logger(c.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format); err != nil {
+				return err
+			}
 			return serveIngest(c.Context(), cfg, o)
 		},
 	}
@@ -49,42 +55,58 @@ of them may run at once, and one that is killed loses nothing.`,
 		c.Flags().Lookup(name).Hidden = true
 	}
 	c.Flags().IntVar(&o.Lanes, "lanes", 3, "commits under way at once")
-	c.Flags().DurationVar(&o.Linger, "linger", 2*time.Millisecond, "how long a commit waits for more nodes; below 0: not at all")
+	c.Flags().DurationVar(&o.Linger, "linger", 2*time.Millisecond, "how long a commit waits for more nodes; 0: not at all")
 	c.Flags().Int64Var(&queueMiB, "queue-mib", 256, "requests held at once; beyond it nodes are told to send again later")
 	return c
 }
 
-// maxLanes of one process: a server takes 50 atomic batches at a time for a stream.
-const maxLanes = 16
+// Bounds of what a person may ask for.
+const (
+	maxLanes    = 16          // of one process: a server takes 50 atomic batches at a time for a stream
+	maxQueueMiB = 1 << 16     // 64 GiB: more is a mistake in the unit
+	maxLinger   = time.Second // a node waits ten for its answer
+)
 
 // serveIngest runs an ingest until ctx ends, and its metrics.
 func serveIngest(ctx context.Context, cfg config.Config, o ingest.Options) (err error) {
-	if o.Logger, err = obs.Logger(os.Stderr, cfg.Log.Level, cfg.Log.Format); err != nil {
-		return err
-	}
-	log, err := connectPatiently(ctx, cfg, o.Logger)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
 	metrics := obs.NewMetrics(gpuhour.Version)
-	in := ingest.New(log, metrics.Ingest(), o)
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if cfg.HTTP.Listen != "" {
+	if cfg.HTTP.Listen != "" { // before the server is reached: who waits for it is alive, and not ready
 		running.Go(func() {
 			if err := metrics.Serve(ctx, cfg.HTTP.Listen); err != nil {
 				o.Logger.Error("metrics are not served", "error", err)
 			}
 		})
 	}
-	defer metrics.Ready(false)
+	log, err := gpuhour.DialLog(ctx, cfg, gpuhour.Options{Logger: o.Logger}, natsbus.ConnectOptions{
+		Link: func(broken error) { linked(metrics, o.Logger, broken) },
+		NATS: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			o.Logger.Error("nats: " + err.Error())
+		})},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	defer context.AfterFunc(ctx, func() { metrics.Ready(false) })()
+	in := ingest.New(log, metrics.Ingest(), o)
 	return in.Run(ctx, readyDoor{log, func() {
 		metrics.Ready(true)
 		o.Logger.Info("taking usage from nodes", "lanes", o.Lanes)
 	}})
+}
+
+// linked tells a person, and /readyz, whether nodes can reach this ingest.
+func linked(metrics *obs.Metrics, log *slog.Logger, broken error) {
+	metrics.Ready(broken == nil)
+	if broken != nil {
+		log.Error("the connection to NATS broke; nodes keep their batches, and it is tried again", "error", broken)
+		return
+	}
+	log.Info("connected to NATS again, taking usage from nodes")
 }
 
 // readyDoor tells when requests come in.
@@ -99,28 +121,4 @@ func (d readyDoor) Serve(subject, name string, take func(string, []byte, func([]
 		d.ready()
 	}
 	return stop, err
-}
-
-// connectPatiently waits for a server that is started later, and says so.
-func connectPatiently(ctx context.Context, cfg config.Config, log *slog.Logger) (*natsbus.Bus, error) {
-	n := cfg.NATS
-	options := natsbus.ConnectOptions{
-		Streams: natsbus.StreamOptions{Replicas: n.Replicas},
-		Access:  natsbus.Access{Creds: n.Creds, NKey: n.NKey, CA: n.TLSCA, Cert: n.TLSCert, Key: n.TLSKey},
-		NATS: []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			log.Error("nats: " + err.Error())
-		})},
-	}
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		b, err := natsbus.Connect(ctx, n.URL, options)
-		if err == nil || ctx.Err() != nil {
-			return b, err
-		}
-		log.Warn("waiting for NATS", "error", err, "again_in", pause)
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
 }

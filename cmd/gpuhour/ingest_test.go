@@ -5,17 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/platform/bus/natsbus"
+	"github.com/gpuhour/gpuhour/platform/obs"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/ingestlog"
 )
@@ -25,6 +29,8 @@ func TestIngestCommandRefuses(t *testing.T) {
 		"ingest needs --nats-url": {"ingest"},
 		"--lanes 99":              {"ingest", "--nats-url", "nats://127.0.0.1:1", "--lanes", "99"},
 		"--queue-mib 0":           {"ingest", "--nats-url", "nats://127.0.0.1:1", "--queue-mib", "0"},
+		"1 to 65536 MiB":          {"ingest", "--nats-url", "nats://127.0.0.1:1", "--queue-mib", "99999999999999"},
+		"--linger 1h0m0s":         {"ingest", "--nats-url", "nats://127.0.0.1:1", "--linger", "1h"},
 	} {
 		if got := call(t, "", args...); got.code != exitError || !strings.Contains(got.err, want) {
 			t.Errorf("%v: %v; want %q", args, got, want)
@@ -60,40 +66,64 @@ func TestIngestCommand(t *testing.T) {
 	}
 }
 
-// TestIngestCommandSaysWhoItIs: a server that asks for a user is told the key of nats.nkey. Without it an ingest would not get into a server
-// of deploy/nats/nodes.conf.
-func TestIngestCommandSaysWhoItIs(t *testing.T) {
-	user, err := nkeys.CreateUser()
+// TestIngestIsReadyWhileItIsConnected: /readyz is what an operator's alarm asks.
+func TestIngestIsReadyWhileItIsConnected(t *testing.T) {
+	metrics, log := obs.NewMetrics("test"), slog.New(slog.DiscardHandler)
+	var got []int
+	for _, broken := range []error{nil, io.EOF, nil} {
+		linked(metrics, log, broken)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+		got = append(got, w.Code)
+	}
+	if want := []int{200, 503, 200}; !slices.Equal(got, want) {
+		t.Errorf("/readyz answers %v, want %v", got, want)
+	}
+}
+
+// TestIngestCommandAtAServerWithKeys: it connects as whom the settings name, says when the server goes, and still ends at once.
+func TestIngestCommandAtAServerWithKeys(t *testing.T) {
+	moved(t, nil)
+	made := call(t, "", "node", "nkey", "--out", "services.nk")
+	fields := strings.Fields(made.out)
+	conf := fmt.Sprintf(`listen: "127.0.0.1:-1", jetstream: { store_dir: %q }, authorization: { users: [{ nkey: %s }] }`, t.TempDir(), fields[len(fields)-1])
+	if err := os.WriteFile("nats.conf", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options, err := server.ProcessConfigFile("nats.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, seedErr := user.Seed()
-	public, publicErr := user.PublicKey()
-	file := filepath.Join(t.TempDir(), "nats.nk")
-	server, listenErr := net.Listen("tcp", "127.0.0.1:0")
-	if err := errors.Join(seedErr, publicErr, listenErr, os.WriteFile(file, seed, 0o600)); err != nil {
+	options.NoSigs, options.NoLog = true, true
+	log, err := server.NewServer(options)
+	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	log.Start()
+	defer log.Shutdown()
+	told, said := io.Pipe()
+	lines := bufio.NewScanner(told)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("it never says %q", want)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	ended := make(chan result, 1)
-	go func() {
-		ended <- runCommand(ctx, root(), "", []string{"ingest", "--nats-url", "nats://" + server.Addr().String(), "--nats-nkey", file, "--log-level", "error"})
-	}()
-	conn, err := server.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := fmt.Fprint(conn, "INFO {\"server_id\":\"S\",\"version\":\"2.15.3\",\"proto\":1,\"max_payload\":1048576,\"headers\":true,\"auth_required\":true,\"nonce\":\"n\"}\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	hello, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil || !strings.HasPrefix(hello, "CONNECT ") || !strings.Contains(hello, `"nkey":"`+public+`"`) {
-		t.Errorf("it says %q, %v; want CONNECT with the key %s", hello, err, public)
-	}
+	c, ended := root(), make(chan error, 1)
+	c.SetArgs([]string{"ingest", "--nats-url", log.ClientURL(), "--nats-nkey", "services.nk"})
+	c.SetErr(said)
+	go func() { ended <- c.ExecuteContext(ctx) }()
+	until("taking usage from nodes")
+	log.Shutdown()
+	until("the connection to NATS broke")
+	go func() { _, _ = io.Copy(io.Discard, told) }() // attempts to connect are told there too
 	stop()
-	_ = conn.Close() // it waits for an answer
-	<-ended
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }

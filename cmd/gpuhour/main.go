@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gpuhour/gpuhour"
 )
@@ -105,8 +106,23 @@ proves them from one log. Start with ` + "`gpuhour demo`.",
 	}
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", "FlagUsagesWrapped 100"))
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath())
+		return fmt.Errorf("%w; `%s --help` lists the flags", flagError(err), c.CommandPath())
 	})
 	holdCommands(c)
 	return c
+}
+
+// flagError says what a flag's value looks like, where pflag names the function of Go's that did not take it.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	form, ok := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "duration": "a time like 500ms, 30s or 10m", "bool": "true or false",
+	}[invalid.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %q; write %s", invalid.GetFlag().Name, invalid.GetValue(), form)
 }

@@ -53,13 +53,19 @@ func keygenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			beside, err := key.PublicFile(out)
+			if err != nil { // the collector needs no such file, and its start waits for this command
+				fmt.Fprintln(c.ErrOrStderr(), "WARNING", err)
+			} else if beside != "" {
+				beside = " is in " + beside
+			}
 			fmt.Fprintf(c.OutOrStdout(), `the private key is in %s and stays on this node
-the public key is in %s:
+the public key%s:
   %s
   fingerprint %s
 where the log is administered, run
   gpuhour node enrol NODE --key %s --by WHO
-`, out, out+nodekey.PublicSuffix, key.Public(), key.Public().Fingerprint(), key.Public())
+`, out, beside, key.Public(), key.Public().Fingerprint(), key.Public())
 			return nil
 		},
 	}

@@ -3,6 +3,7 @@ package trust
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -179,6 +180,9 @@ func (d *Disclosure) Check() (*usage.Block, error) {
 	}
 	if block.Device != d.Device {
 		return nil, fmt.Errorf("the block is of device %q, and the file says %q", block.Device, d.Device)
+	}
+	if len(d.Salt) != sha256.Size { // or bytes could move between salt and block, and the hash stay
+		return nil, fmt.Errorf("the salt has %d bytes, not %d", len(d.Salt), sha256.Size)
 	}
 	if usage.SaltedHash(d.Salt, d.Block) != d.Hashes[d.Place] {
 		return nil, fmt.Errorf("the block and its salt do not give the hash at place %d: one of the three was changed", d.Place)

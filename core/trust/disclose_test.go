@@ -156,6 +156,14 @@ func TestDisclosureRefused(t *testing.T) {
 	if _, err := trust.Disclose(signed(t, "n", 1), "GPU-7", public(1)); err == nil || !strings.Contains(err.Error(), `no device "GPU-7"; it holds ["GPU-0" "GPU-1"]`) {
 		t.Errorf("another device: %v", err)
 	}
+	beyond := batch("n")
+	beyond.Spoken = 1
+	if err := trust.Sign(key(1), beyond); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trust.Disclose(beyond, "GPU-0", public(1)); err == nil || !strings.Contains(err.Error(), "seconds 0x3f6, which the batch does not speak for") {
+		t.Errorf("values beyond what was spoken for: %v", err)
+	}
 	if _, err := trust.Disclose(signed(t, "n", 1), "GPU-0", public(2)); err == nil || !strings.Contains(err.Error(), "the signature does not hold") {
 		t.Errorf("another key: %v", err)
 	}
@@ -178,6 +186,29 @@ func TestHashesHideOtherBlocks(t *testing.T) {
 			t.Fatal("the guess is confirmed")
 		}
 	})
+}
+
+// TestSaltEndsWhereTheBlockBegins: salt and block are hashed side by side, and a device's name may end like the head of another block.
+func TestSaltEndsWhereTheBlockBegins(t *testing.T) {
+	const version, length = "\x01", "\x01"
+	block := usage.Block{Device: "x" + version + length + "y", Seen: 1}
+	b := batch("n")
+	b.Blocks = [][]byte{block.Append(nil)}
+	if err := trust.Sign(key(1), b); err != nil {
+		t.Fatal(err)
+	}
+	d, err := trust.Disclose(b, block.Device, public(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = len(version) + len(length) + len("x")
+	d.Salt, d.Block, d.Device = append(d.Salt, d.Block[:before]...), d.Block[before:], "y"
+	if err := new(usage.Block).Decode(d.Block); err != nil {
+		t.Fatal("what is left is no block, and shows nothing: ", err)
+	}
+	if _, err := d.Check(); err == nil || !strings.Contains(err.Error(), "the salt has 35 bytes, not 32") {
+		t.Errorf("shown as device y, of which the node never spoke: %v", err)
+	}
 }
 
 // FuzzParseDisclosure: a file has one form, and none that holds says what the key did not sign. It signs two batches here: salts are drawn

@@ -175,10 +175,16 @@ func TestSameKeySameBytes(t *testing.T) {
 	if bytes.Equal(a.Seed, c.Seed) || bytes.Equal(a.Signature, c.Signature) {
 		t.Error("two keys give one seed or signature")
 	}
-	next := batch("n")
-	next.Seq, next.PreviousRun, next.PreviousSeq = 2, 0, 0
-	if bytes.Equal(trust.Seed(key(1), a), trust.Seed(key(1), next)) {
-		t.Error("two batches have one seed")
+	for name, edit := range map[string]func(*usage.Batch){
+		"nodes":     func(b *usage.Batch) { b.Node = "m" },
+		"boots":     func(b *usage.Batch) { b.Boot = "b2" },
+		"runs":      func(b *usage.Batch) { b.Run++ },
+		"sequences": func(b *usage.Batch) { b.Seq++ },
+	} {
+		next := batch("n")
+		if edit(next); bytes.Equal(trust.Seed(key(1), a), trust.Seed(key(1), next)) {
+			t.Errorf("batches of two %s have one seed, and so their blocks one salt", name)
+		}
 	}
 }
 

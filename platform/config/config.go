@@ -70,7 +70,7 @@ type Log struct {
 // Default is what holds when nothing is set.
 func Default() Config {
 	return Config{
-		Data: "gpuhour-data", NATS: NATS{Listen: "127.0.0.1:0", Replicas: 1}, ClickHouse: ClickHouse{Database: "gpuhour"},
+		Data: "gpuhour-data", NATS: NATS{Listen: "127.0.0.1:0"}, ClickHouse: ClickHouse{Database: "gpuhour"},
 		Invoice: Invoice{Series: "GH", Grace: 3 * time.Hour}, Log: Log{Level: "info", Format: "text"},
 	}
 }
@@ -82,7 +82,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.String("data", d.Data, "directory of the log, the tables and the spool")
 	fs.String("nats-url", d.NATS.URL, "NATS address; empty: the server runs inside")
 	fs.String("nats-listen", d.NATS.Listen, "loopback address on which the inner server listens for other commands")
-	fs.Int("nats-replicas", d.NATS.Replicas, "copies of each stream; 3 on a cluster")
+	fs.Int("nats-replicas", d.NATS.Replicas, "copies of each stream, 3 on a cluster; 0: as many as it has, and 1 of a new one")
 	fs.String("nats-creds", d.NATS.Creds, "credentials file of a JWT user")
 	fs.String("nats-nkey", d.NATS.NKey, "file with the seed of an nkey user")
 	fs.String("nats-tls-ca", d.NATS.TLSCA, "PEM file of the CAs that sign the server's certificate; empty: the machine's")
@@ -247,8 +247,8 @@ func (c Config) check() error {
 			err = errors.Join(err, fmt.Errorf("nats.url: %q; write nats://host:4222, or tls://host:4222", scheme+"://..."))
 		}
 	}
-	if c.NATS.Replicas < 1 || c.NATS.Replicas > 5 {
-		err = errors.Join(err, fmt.Errorf("nats.replicas: %d; write 1 to 5", c.NATS.Replicas))
+	if c.NATS.Replicas < 0 || c.NATS.Replicas > 5 {
+		err = errors.Join(err, fmt.Errorf("nats.replicas: %d; write 1 to 5, or 0 to leave the streams as they are", c.NATS.Replicas))
 	}
 	if c.ClickHouse.Database == "" {
 		err = errors.Join(err, errors.New("clickhouse.database: the name is missing; write gpuhour"))

@@ -54,7 +54,7 @@ func (d *Dialled) with(ctx context.Context, f func(Log) error) error {
 		d.conn = conn
 	}
 	err := f(d.conn)
-	answered := err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrDeclined)
+	answered := err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrDeclined) || errors.Is(err, ErrUntold)
 	if !answered { // a fleet that reconnects because an ingest is busy would keep it so
 		err = errors.Join(err, d.close())
 	}

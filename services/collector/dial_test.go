@@ -15,6 +15,7 @@ import (
 type flaky struct {
 	collector.Log
 	broken, busy *bool
+	why          *error
 	closed       *int
 }
 
@@ -23,7 +24,7 @@ func (f flaky) Publish(ctx context.Context, out []collector.Outgoing) (uint64, e
 		return 0, errors.New("the connection broke")
 	}
 	if *f.busy {
-		return 0, fmt.Errorf("%w: it is busy", collector.ErrDeclined)
+		return 0, fmt.Errorf("%w: it is busy", *f.why)
 	}
 	return f.Log.Publish(ctx, out)
 }
@@ -36,12 +37,13 @@ func (f flaky) Close() error {
 func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
 	memory := &stream{}
 	dialled, closed, broken, busy, away := 0, 0, false, false, true
+	why := collector.ErrDeclined
 	log := collector.Dial(func(context.Context) (collector.Connection, error) {
 		if away {
 			return nil, errors.New("nobody listens")
 		}
 		dialled++
-		return flaky{memory, &broken, &busy, &closed}, nil
+		return flaky{memory, &broken, &busy, &why, &closed}, nil
 	})
 	r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
 	r.Record(start, nil, usage.GapError, nil)
@@ -59,6 +61,7 @@ func TestDialledReachesTheLogAnewAfterAnError(t *testing.T) {
 	publish("the connection broke")
 	broken, busy = false, true
 	publish("it is busy")
+	why = collector.ErrUntold
 	publish("it is busy") // on the same connection
 	busy = false
 	publish("")

@@ -46,6 +46,8 @@ var (
 	ErrAmbiguous = errors.New("the log did not answer; the batches may be stored or not")
 	// ErrDeclined says that the log answered and could not take anything now: nothing is wrong with the connection to it.
 	ErrDeclined = errors.New("the log answered and took nothing")
+	// ErrUntold goes with ErrAmbiguous where that was the answer: the connection is as right as with ErrDeclined.
+	ErrUntold = errors.New("the log answered that it cannot tell")
 	// ErrCloned means that two writers use one node name. Nothing of this one is published until a person acts.
 	ErrCloned = errors.New("somebody else publishes as this node: a cloned machine, a copied spool, or a second collector;" +
 		" give one of them another node name, or, if the spool was restored from a copy, start with an empty one")

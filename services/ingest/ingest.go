@@ -50,6 +50,7 @@ type Ingest struct {
 	metrics *obs.Ingest
 	lanes   []*lane
 	asked   chan *request
+	teller  teller
 	held    atomic.Int64 // bytes of requests
 }
 
@@ -67,7 +68,7 @@ func New(log Log, m *obs.Ingest, o Options) *Ingest {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	in := &Ingest{log: log, options: o, metrics: m, asked: make(chan *request, maxWaiting)}
+	in := &Ingest{log: log, options: o, metrics: m, asked: make(chan *request, maxWaiting), teller: teller{log: o.Logger, kinds: map[string]*told{}}}
 	for range o.Lanes {
 		in.lanes = append(in.lanes, newLane(in))
 	}
@@ -106,7 +107,11 @@ func (in *Ingest) Run(ctx context.Context, door Door) error {
 func (in *Ingest) take(subject string, data []byte, answer func([]byte) error) {
 	r := &request{subject: wire.UsageSubject(subject), data: data, reply: answer, arrived: time.Now()}
 	l := in.lanes[codec.Partition(r.subject)%len(in.lanes)]
-	if in.hold(len(data)) > in.options.QueueBytes || !l.admit(r) {
+	held := in.hold(len(data))
+	if held > in.options.QueueBytes {
+		in.teller.tell(slog.LevelWarn, "queue", "the queue is full; nodes are told to send again later", 1, "waiting_bytes", held)
+		in.answer(r, wire.Answer{Outcome: wire.Busy})
+	} else if !l.admit(r) {
 		in.answer(r, wire.Answer{Outcome: wire.Busy})
 	}
 }

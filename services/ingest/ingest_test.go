@@ -132,6 +132,42 @@ func TestCommitsAreBounded(t *testing.T) {
 	equal(t, []int{800, 800, 400}, []int{<-g.begun, <-g.begun, <-g.begun})
 }
 
+// TestBytesOfACommitAreBounded: what waits in front of a stream is bounded by the server, for all lanes of all ingests together.
+func TestBytesOfACommitAreBounded(t *testing.T) {
+	g, h := newGate(), &hall{}
+	serve(t, g, h, ingest.Options{Lanes: 1})
+	var answers []<-chan []byte
+	each := 0
+	send := func(b usage.Batch) {
+		subject, question := asked(t, 0, b)
+		a, err := h.send(subject, question)
+		check(t, err)
+		answers, each = append(answers, a), len(question)-5 // what goes before the batch
+	}
+	send(batch("first", 1, 0))
+	equal(t, 1, <-g.begun)
+	for i := range 50 {
+		b := batch(fmt.Sprint("n", i), 1, 0)
+		b.Blocks = nil
+		for d := range 700 {
+			block := usage.Block{Device: fmt.Sprintf("%0250d", d), Seen: 1}
+			b.Blocks = append(b.Blocks, block.Append(nil))
+		}
+		send(b)
+	}
+	for range answers {
+		g.pass <- struct{}{}
+	}
+	for _, a := range answers {
+		if got := answerOf(t, a); got.Outcome != wire.Stored {
+			t.Errorf("answer %+v", got)
+		}
+	}
+	if n := <-g.begun; n*each > 8<<20 || (n+1)*each <= 8<<20 {
+		t.Errorf("%d batches of %d bytes are one commit", n, each)
+	}
+}
+
 func TestMalformed(t *testing.T) {
 	good := batch("node7", 1, 0)
 	p, err := codec.EncodeBatch(&good)
@@ -150,8 +186,8 @@ func TestMalformed(t *testing.T) {
 	}{
 		{"nothing", home, nil, "ends early"},
 		{"unknown kind", home, []byte{9}, "kind 9 is unknown here: an ingest is upgraded before its nodes"},
-		{"no batches", home, publish(), "0 batches"},
-		{"too many batches", home, publish(many...), "1001 batches"},
+		{"no batches", home, publish(), "no batch"},
+		{"too many batches", home, publish(many...), "more than 1000 batches"},
 		{"torn", home, publish(p.Data)[:20], "ends early"},
 		{"garbage behind it", home, append(publish(p.Data), 0xff), "ends early"},
 		{"garbage as a batch", home, publish([]byte{0xff}), "batch 1 of 1: batch of node \"node7\" is quarantined as undecodable: the bytes are no protobuf"},

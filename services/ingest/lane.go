@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ const (
 	maxCommitBytes = 8 << 20
 	maxAttempts    = 4 // a conflict or a lost answer is settled by reading, then tried again; more means a fault
 	maxKnown       = 1 << 20
+	doubts         = 64 // requests of a node that share no commit with others after a conflict
 )
 
 // lane commits the requests of its share of the nodes, one atomic batch after the other. A node has one lane and one request
@@ -33,11 +35,11 @@ type lane struct {
 	known map[string]known
 }
 
-// known is a lower bound of a subject's last sequence. suspect is set after a conflict: the node is read before it may share
-// a commit again.
+// known is where a subject stood. doubt counts its requests that are still kept apart: whoever lies about what it expects, or has a
+// second writer, makes the log refuse all who share its commit, and must not do so with every other request.
 type known struct {
 	position uint64
-	suspect  bool
+	doubt    int
 }
 
 func newLane(in *Ingest) *lane {
@@ -151,10 +153,24 @@ func (l *lane) valid(r *request) *request {
 	return r
 }
 
-// commit brings a group into the log and answers each of it. What another writer overtook is settled by reading and leaves the
-// group; the others go again.
+// commit brings a group into the log and answers each of it. Suspects are read first, and share a commit with nobody else.
 func (l *lane) commit(ctx context.Context, group []*request) {
-	group = l.settleSuspects(ctx, group)
+	fine, suspects := l.apart(group)
+	l.store(ctx, fine)
+	if len(suspects) == 0 {
+		return
+	}
+	free, err := l.settle(ctx, suspects)
+	if err != nil {
+		l.giveUp(free, false, wire.Busy, err)
+		return
+	}
+	l.store(ctx, free)
+}
+
+// store makes one atomic batch of a group. What another writer overtook is settled by reading and leaves the group; the others go
+// again.
+func (l *lane) store(ctx context.Context, group []*request) {
 	maybe := false // an earlier attempt may be in the log, now or later
 	for attempt := 1; len(group) > 0; attempt++ {
 		last, err := l.publish(ctx, group)
@@ -166,8 +182,8 @@ func (l *lane) commit(ctx context.Context, group []*request) {
 			return
 		case errors.Is(err, bus.ErrTooLarge) && len(group) > 1 && !maybe: // one of them is, and not the others
 			half := len(group) / 2
-			l.commit(ctx, group[:half])
-			l.commit(ctx, group[half:])
+			l.store(ctx, group[:half])
+			l.store(ctx, group[half:])
 			return
 		case !conflict && !ambiguous:
 			l.giveUp(group, maybe, wire.Failed, err)
@@ -212,6 +228,9 @@ func (l *lane) stored(group []*request, last uint64) {
 
 // giveUp answers what could not be settled. A person has to know why.
 func (l *lane) giveUp(group []*request, maybe bool, outcome wire.Outcome, err error) {
+	if len(group) == 0 { // the last attempt's reading decided all
+		return
+	}
 	if maybe {
 		outcome = wire.Unknown
 	}
@@ -219,7 +238,7 @@ func (l *lane) giveUp(group []*request, maybe bool, outcome wire.Outcome, err er
 	if err != nil {
 		detail = err.Error()
 	}
-	l.in.options.Logger.Error("nodes are told to send again", "nodes", len(group), "outcome", outcome.String(), "error", detail)
+	l.in.teller.tell(slog.LevelError, outcome.String(), "nodes are told to send again", len(group), "outcome", outcome.String(), "error", detail)
 	for _, r := range group {
 		l.in.answer(r, wire.Answer{Outcome: outcome, Detail: detail})
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -173,4 +175,54 @@ func TestRequestsAreNotInTheLog(t *testing.T) {
 	if _, err := b.Ask(t.Context(), subject, question); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("after it ended: %v", err)
 	}
+}
+
+// TestTheServerRestarts under an ingest and its nodes: both find it again, and every batch is in the log once.
+func TestTheServerRestarts(t *testing.T) {
+	options := natsbus.Options{Dir: t.TempDir(), Port: -1}
+	e, err := natsbus.Start(t.Context(), options)
+	check(t, err)
+	u, err := url.Parse(e.URL())
+	check(t, err)
+	options.Port, err = strconv.Atoi(u.Port())
+	check(t, err)
+	soon := natsbus.ConnectOptions{NATS: []nats.Option{nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0)}}
+	dial := func(o natsbus.ConnectOptions) *natsbus.Bus {
+		b, err := natsbus.Connect(t.Context(), e.URL(), o)
+		check(t, err)
+		t.Cleanup(func() { check(t, b.Close()) })
+		return b
+	}
+	back := make(chan struct{}, 1)
+	linked := soon
+	linked.Link = func(broken error) {
+		if broken == nil {
+			back <- struct{}{}
+		}
+	}
+	here := dial(linked)
+	s := serve(t, here, here, ingest.Options{})
+	there := ingestlog.New(hasty{dial(soon)})
+	nodes := make([]*node, 50)
+	for i := range nodes {
+		n := &node{log: there, atOnce: 1 + i%3}
+		for seq := range uint64(40) {
+			n.batches = append(n.batches, batch(fmt.Sprint("n", i), seq+1, 0))
+		}
+		nodes[i] = n
+	}
+	errs := make([]error, len(nodes))
+	var group sync.WaitGroup
+	for i, n := range nodes {
+		group.Go(func() { errs[i] = n.drain(t.Context()) })
+	}
+	check(t, e.Wait(t.Context(), bus.Usage, 200))
+	check(t, e.Close())
+	e, err = natsbus.Start(t.Context(), options)
+	check(t, err)
+	t.Cleanup(func() { check(t, e.Close()) })
+	<-back
+	group.Wait()
+	check(t, s.stop())
+	judge(t, nodes, errs, held(t, e))
 }

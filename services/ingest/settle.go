@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,29 +52,26 @@ func (l *lane) settle(ctx context.Context, group []*request) (free []*request, e
 		}
 		l.decided(r, verdicts[i])
 	}
-	return free, errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return free, err // the others say the same
+		}
+	}
+	return free, nil
 }
 
-// settleSuspects settles those of a group of which it is known that the log will refuse them, or feared.
-func (l *lane) settleSuspects(ctx context.Context, group []*request) []*request {
-	var suspects []*request
-	fine := group[:0]
+// apart splits a group into those of which nothing is feared, and those that are read before they are committed: the log will refuse
+// them for certain, or they caused a conflict lately.
+func (l *lane) apart(group []*request) (fine, suspects []*request) {
+	fine = group[:0]
 	for _, r := range group {
-		if k, ok := l.known[r.subject]; ok && (k.suspect || r.expect < k.position) {
+		if k, ok := l.known[r.subject]; ok && (k.doubt > 0 || r.expect < k.position) {
 			suspects = append(suspects, r)
 		} else {
 			fine = append(fine, r)
 		}
 	}
-	if len(suspects) == 0 {
-		return fine
-	}
-	free, err := l.settle(ctx, suspects)
-	if err != nil {
-		l.giveUp(free, false, wire.Busy, err)
-		return fine
-	}
-	return append(fine, free...)
+	return fine, suspects
 }
 
 // decided remembers where a node stands and answers it.
@@ -81,7 +79,11 @@ func (l *lane) decided(r *request, v verdict) {
 	if len(l.known) >= maxKnown {
 		clear(l.known) // it is a cache
 	}
-	l.known[r.subject] = known{v.position, v.outcome == wire.Conflict}
+	doubt := doubts
+	if v.outcome != wire.Conflict {
+		doubt = max(l.known[r.subject].doubt-1, 0)
+	}
+	l.known[r.subject] = known{v.position, doubt}
 	l.in.answer(r, wire.Answer{Outcome: v.outcome, Position: v.position})
 }
 
@@ -155,6 +157,13 @@ func (in *Ingest) answer(r *request, a wire.Answer) {
 	in.hold(-len(r.data))
 	in.metrics.Requests.WithLabelValues(a.Outcome.String()).Inc()
 	in.metrics.Answer.Observe(time.Since(r.arrived).Seconds())
+	switch a.Outcome {
+	case wire.Refused:
+		in.teller.tell(slog.LevelWarn, "refused", "a node sends what the log's readers would not take", 1, "one_on", r.subject, "reason", a.Detail)
+	case wire.Conflict:
+		in.teller.tell(slog.LevelWarn, "conflict", "another writer overtook a node; if it goes on, it is cloned", 1, "one_on", r.subject, "expected", r.expect, "found", a.Position)
+	default:
+	}
 	if err := r.reply(a.Append(nil)); err != nil {
 		in.metrics.Lost.Inc()
 	}

@@ -21,6 +21,8 @@ func (b *Bus) Ask(ctx context.Context, subject string, question []byte) ([]byte,
 	switch {
 	case err == nil:
 		return reply.Data, nil
+	case errors.Is(err, nats.ErrNoResponders): // no stream is missing here, as it is where a publication finds nobody
+		return nil, fmt.Errorf("ask %s: nobody serves it, or this account does not import it: %w", subject, nats.ErrNoResponders)
 	case neverLeft(err):
 		return nil, fmt.Errorf("ask %s: %w", subject, err)
 	default:
@@ -54,8 +56,15 @@ func (b *Bus) Serve(subject, name string, take func(subject string, data []byte,
 	}
 	ended := make(chan struct{})
 	sub.SetClosedHandler(func(string) { close(ended) })
+	if err := b.heard(subject); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve %s: %w", subject, err), sub.Unsubscribe())
+	}
 	return func(ctx context.Context) error {
-		if err := sub.Drain(); err != nil {
+		leave := sub.Drain
+		if !b.nc.IsConnected() { // nobody would hear an answer, and there is no server to end it with
+			leave = sub.Unsubscribe
+		}
+		if err := leave(); err != nil {
 			return fmt.Errorf("end serving %s: %w", subject, b.explain(ctx, err))
 		}
 		select {
@@ -64,5 +73,20 @@ func (b *Bus) Serve(subject, name string, take func(subject string, data []byte,
 		case <-ctx.Done():
 			return fmt.Errorf("end serving %s: %w", subject, ctx.Err())
 		}
-	}, b.explain(context.Background(), b.nc.FlushTimeout(requestTimeout))
+	}, nil
+}
+
+// heard waits until the server has a subscription. One that it refuses would wait for questions for ever.
+func (b *Bus) heard(subject string) error {
+	if err := b.nc.FlushTimeout(requestTimeout); err != nil {
+		return b.explain(context.Background(), err)
+	}
+	why := b.nc.LastError()
+	if why == nil {
+		return nil
+	}
+	if refused := deniedSubscribe.FindStringSubmatch(why.Error()); refused != nil && refused[1] == subject {
+		return fmt.Errorf("the user of this connection may not hear it (deploy/nats says who may what): %w", bus.ErrDenied)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ func TestAsk(t *testing.T) {
 	defer b.Close()
 	if _, err := b.Ask(t.Context(), "q.1", nil); !errors.Is(err, nats.ErrNoResponders) || errors.Is(err, bus.ErrAmbiguous) {
 		t.Errorf("nobody is there: %v", err)
+	} else if strings.Contains(err.Error(), "stream") { // no stream is missing: whoever serves is
+		t.Errorf("the error sends its reader to the streams: %v", err)
 	}
 	served := make(map[string]int)
 	var stops []func(context.Context) error
@@ -102,4 +105,33 @@ func TestServeStopsAfterWhatArrived(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, func() bool { return len(began) == all-1 }, func() string { return fmt.Sprint(len(began)+1, " taken of ", all) })
+}
+
+// TestServeEndsWithoutAServer: there is nobody to drain from, and its end must not wait for one.
+func TestServeEndsWithoutAServer(t *testing.T) {
+	e := start(t, Options{Port: -1})
+	links := make(chan error, 1)
+	b, err := Connect(t.Context(), e.URL(), ConnectOptions{Link: func(broken error) { links <- broken }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	stop, err := b.Serve("q", "s", func(string, []byte, func([]byte) error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if broken := <-links; broken == nil {
+		t.Error("the connection broke, and is said to be there again")
+	}
+	patience, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := stop(patience); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := b.Close(); err != nil || len(links) > 0 {
+		t.Errorf("its own end is told as a break: %v, %d", err, len(links))
+	}
 }

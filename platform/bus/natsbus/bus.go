@@ -54,6 +54,8 @@ type ConnectOptions struct {
 	// alone, asks for the last message of that subject directly, and hears answers on an inbox of its own (InboxOf).
 	Publisher string
 	Access    Access
+	// Link is told why the connection broke, and nil when it is there again; nil: nobody is.
+	Link func(broken error)
 	// NATS are other options of the client.
 	NATS []nats.Option
 }
@@ -69,6 +71,9 @@ func Connect(ctx context.Context, address string, o ConnectOptions) (*Bus, error
 	options = append(options, nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
 	if o.Publisher != "" {
 		options = append(options, nats.CustomInboxPrefix(InboxOf(o.Publisher)))
+	}
+	if o.Link != nil {
+		options = append(options, watchLink(o.Link))
 	}
 	b, err := dial(address, append(options, o.NATS...)...)
 	if err != nil {
@@ -121,6 +126,25 @@ func dial(address string, options ...nats.Option) (*Bus, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// watchLink tells of the connection what the client would keep to itself, beside what dial does about it.
+func watchLink(link func(broken error)) nats.Option {
+	return func(o *nats.Options) error {
+		next := o.DisconnectedErrCB
+		o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
+			next(nc, err)
+			switch {
+			case nc.IsClosed(): // by us
+			case err == nil:
+				link(errors.New("the NATS server ended the connection"))
+			default:
+				link(err)
+			}
+		}
+		o.ReconnectedCB = func(*nats.Conn) { link(nil) }
+		return nil
+	}
 }
 
 // disconnected ends what waits on the connection that broke; see whileConnected.
@@ -357,7 +381,7 @@ func (b *Bus) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("no stream of the NATS server takes this: run a gpuhour service there once, which makes the streams, or look at the imports of the account: %w", err)
+		return fmt.Errorf("no stream of the NATS server takes this: its leader may be changing; where there is none, run a gpuhour service there once, which makes the streams, or look at the imports of the account: %w", err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // there is no buffer: see dial
 		if why := b.nc.LastError(); why != nil && !errors.Is(why, nats.ErrConnectionClosed) {
 			return fmt.Errorf("not connected to the NATS server (%w), and trying again: %w", why, err)

@@ -225,6 +225,9 @@ func TestANodeAsksAnIngest(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(chan string, 10)
+	if _, err := s.node("node7").Serve("gh.ingest.>", "ingest", nil); !errors.Is(err, bus.ErrDenied) || !strings.Contains(err.Error(), "gh.ingest.>") {
+		t.Errorf("serving as who may not hear questions gives %v", err)
+	}
 	stop, err := services.Serve("gh.ingest.>", "ingest", func(subject string, data []byte, answer func([]byte) error) {
 		asked <- subject
 		_ = answer(append([]byte("got "), data...))

@@ -45,6 +45,10 @@ func TestStreamConfig(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
 		}
 	}
+	usage.Replicas = 3
+	if got := streamConfig(usage.Name, StreamOptions{}, &usage); got.Replicas != 3 {
+		t.Errorf("who names no number of copies leaves %d of 3", got.Replicas)
+	}
 }
 
 func TestFactsCannotGo(t *testing.T) {

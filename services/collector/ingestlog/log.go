@@ -122,7 +122,7 @@ func (l log) ask(ctx context.Context, node string, request []byte) (wire.Answer,
 
 // fault is the error of an answer that is not the wanted one.
 func fault(a wire.Answer) error {
-	is := collector.ErrAmbiguous
+	is := fmt.Errorf("%w: %w", collector.ErrAmbiguous, collector.ErrUntold)
 	switch a.Outcome {
 	case wire.Conflict:
 		return fmt.Errorf("%w: it stands at %d", collector.ErrConflict, a.Position)

@@ -128,24 +128,30 @@ func TestErrors(t *testing.T) {
 		say    func() ([]byte, error)
 		want   error
 		detail string
+
+		answered bool
 	}{
-		{"busy", 1, answer(wire.Busy, ""), ingestlog.ErrBusy, "stays in the spool"},
-		{"refused", 1, answer(wire.Refused, "field 99"), ingestlog.ErrRefused, "field 99"},
-		{"failed", 1, answer(wire.Failed, "disk full"), ingestlog.ErrFailed, "disk full"},
-		{"conflict", 1, answer(wire.Conflict, ""), collector.ErrConflict, "it stands at 0"},
-		{"unknown", 1, answer(wire.Unknown, "no leader"), collector.ErrAmbiguous, "no leader"},
-		{"no answer", 1, lost, collector.ErrAmbiguous, "ask"},
-		{"nobody", 1, func() ([]byte, error) { return nil, errors.New("nobody") }, nil, "does `gpuhour ingest` run"},
-		{"nonsense", 1, func() ([]byte, error) { return []byte{99}, nil }, collector.ErrAmbiguous, "kind 99"},
-		{"an answer to something else", 1, answer(wire.Held, ""), collector.ErrAmbiguous, ""},
-		{"busy in the middle", 2, answer(wire.Busy, ""), collector.ErrAmbiguous, "10 of 20 batches were, and then: the log answered and took nothing: the ingest is busy"},
-		{"conflict in the middle", 2, answer(wire.Conflict, ""), collector.ErrConflict, ""},
+		{"busy", 1, answer(wire.Busy, ""), ingestlog.ErrBusy, "stays in the spool", true},
+		{"refused", 1, answer(wire.Refused, "field 99"), ingestlog.ErrRefused, "field 99", true},
+		{"failed", 1, answer(wire.Failed, "disk full"), ingestlog.ErrFailed, "disk full", true},
+		{"conflict", 1, answer(wire.Conflict, ""), collector.ErrConflict, "it stands at 0", false},
+		{"unknown", 1, answer(wire.Unknown, "no leader"), collector.ErrAmbiguous, "no leader", true},
+		{"no answer", 1, lost, collector.ErrAmbiguous, "ask", false},
+		{"nobody", 1, func() ([]byte, error) { return nil, errors.New("nobody") }, nil, "does `gpuhour ingest` run", false},
+		{"nonsense", 1, func() ([]byte, error) { return []byte{99}, nil }, collector.ErrAmbiguous, "kind 99", false},
+		{"an answer to something else", 1, answer(wire.Held, ""), collector.ErrAmbiguous, "", true},
+		{"busy in the middle", 2, answer(wire.Busy, ""), collector.ErrAmbiguous, "10 of 20 batches were, and then: the log answered and took nothing: the ingest is busy", true},
+		{"conflict in the middle", 2, answer(wire.Conflict, ""), collector.ErrConflict, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{say: map[int]func() ([]byte, error){tt.at: tt.say}}
 			_, err := ingestlog.New(s).Publish(t.Context(), outgoing(batches(20, 100_000)))
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.detail) {
 				t.Errorf("error %v; want %v with %q", err, tt.want, tt.detail)
+			}
+			// A fleet that is answered must not dial anew (collector.Dialled).
+			if answered := errors.Is(err, collector.ErrDeclined) || errors.Is(err, collector.ErrUntold); answered != tt.answered {
+				t.Errorf("%v is an answer: %v, want %v", err, answered, tt.answered)
 			}
 			if ambiguous := errors.Is(err, collector.ErrAmbiguous); ambiguous && !errors.Is(tt.want, collector.ErrAmbiguous) {
 				t.Errorf("%v is ambiguous, but nothing was stored", err)

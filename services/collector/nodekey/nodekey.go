@@ -63,17 +63,41 @@ func (k *Key) Write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write node key: %w", err)
 	}
+	if _, err := os.Lstat(path + PublicSuffix); err == nil { // or the new key would stand beside the public half of another one
+		return isThere(path + PublicSuffix)
+	}
 	if err := create(path, 0o600, pem.EncodeToMemory(&pem.Block{Type: privateType, Bytes: der})); err != nil {
 		return err
 	}
 	return create(path+PublicSuffix, 0o644, []byte(k.Public().String()+"\n"))
 }
 
+// PublicFile is the file beside the key's in which its public half stands, "" where there is none. That of another key there is an
+// error: whoever enrols it has all batches of the node set aside.
+func (k *Key) PublicFile(path string) (string, error) {
+	path += PublicSuffix
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	there, err := Public(path)
+	if err == nil && there != k.Public() {
+		err = fmt.Errorf("it holds key %s, and the private key beside it is %s", there.Fingerprint(), k.Public().Fingerprint())
+	}
+	if err != nil {
+		return "", fmt.Errorf("public half of a node key, %s: %w; delete that file before somebody enrols it", path, err)
+	}
+	return path, nil
+}
+
+func isThere(path string) error {
+	return fmt.Errorf("write node key: %s is there already and stays; move it away, or name another file with --out", path)
+}
+
 // create writes a new file and syncs it with its directory.
 func create(path string, mode fs.FileMode, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("write node key: %s is there already and stays; move it away, or name another file with --out", path)
+		return isThere(path)
 	}
 	if err != nil {
 		return fmt.Errorf("write node key: %w", err)
@@ -115,6 +139,8 @@ func Read(path string) (*Key, error) {
 	}
 	block, _ := pem.Decode(data)
 	switch {
+	case len(data) == 0:
+		return nil, fmt.Errorf("read node key %s: it is empty, as when its making was cut off; delete it, and make a key with `gpuhour node keygen`", path)
 	case block == nil:
 		return nil, fmt.Errorf("read node key %s: it holds no PEM; the key is what `gpuhour node keygen` wrote", path)
 	case block.Type != privateType:

@@ -63,6 +63,30 @@ func TestKeyComesBack(t *testing.T) {
 	}
 }
 
+// TestPublicHalfOfAnotherKey: what would be enrolled by mistake is told, and no private key is written beside it.
+func TestPublicHalfOfAnotherKey(t *testing.T) {
+	key, path := written(t)
+	if file, err := key.PublicFile(path); err != nil || file != path+nodekey.PublicSuffix {
+		t.Errorf("the public half is in %q, %v", file, err)
+	}
+	check(t, os.Remove(path))
+	other, err := nodekey.Generate()
+	check(t, err)
+	if err := other.Write(path); err == nil || !strings.Contains(err.Error(), nodekey.PublicSuffix+" is there already and stays") {
+		t.Errorf("written beside the public half of another key: %v", err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("and a private key is there: %v", err)
+	}
+	if _, err := other.PublicFile(path); err == nil || !strings.Contains(err.Error(), "it holds key "+key.Public().Fingerprint()) {
+		t.Errorf("the public half of another key: %v", err)
+	}
+	check(t, os.Remove(path+nodekey.PublicSuffix))
+	if file, err := other.PublicFile(path); err != nil || file != "" {
+		t.Errorf("without one it is in %q, %v", file, err)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	_, path := written(t)
 	good, err := os.ReadFile(path)
@@ -81,7 +105,7 @@ func TestReadRefuses(t *testing.T) {
 		"open to the group":  {good, 0o640, "its mode is 0640, so others than its owner may touch it; run `chmod 600 "},
 		"open to the world":  {good, 0o604, "its mode is 0604"},
 		"text":               {[]byte("hello"), 0o600, "it holds no PEM"},
-		"empty":              {nil, 0o600, "it holds no PEM"},
+		"empty":              {nil, 0o600, "it is empty, as when its making was cut off; delete it"},
 		"another kind":       {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600, "it is a *ecdsa.PrivateKey; a node signs with Ed25519"},
 		"a public key":       {pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600, "it holds a PUBLIC KEY, not a PRIVATE KEY (PKCS#8)"},
 		"cut off":            {pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der[:20]}), 0o600, "asn1"},

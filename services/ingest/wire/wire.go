@@ -104,8 +104,8 @@ func (r *Request) parseBatches(data []byte) error {
 		return errShort
 	}
 	r.ExpectLast, data = v, data[n:]
-	r.Batches = make([][]byte, 0, 1) // a node that is up to date
-	for len(data) > 0 {
+	r.Batches = make([][]byte, 0, 1)                    // a node that is up to date
+	for len(data) > 0 && len(r.Batches) <= MaxBatches { // empty ones would take many times the request's memory
 		size, n := binary.Uvarint(data)
 		if n <= 0 || size > uint64(len(data)-n) {
 			return errShort
@@ -114,10 +114,14 @@ func (r *Request) parseBatches(data []byte) error {
 		r.Batches = append(r.Batches, data[n:end:end])
 		data = data[end:]
 	}
-	if len(r.Batches) == 0 || len(r.Batches) > MaxBatches {
-		return fmt.Errorf("the request has %d batches; 1 to %d are allowed", len(r.Batches), MaxBatches)
+	switch n := len(r.Batches); {
+	case n == 0:
+		return errors.New("the request has no batch")
+	case n > MaxBatches:
+		return fmt.Errorf("the request has more than %d batches", MaxBatches)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Outcome is what became of a request; an answer's first byte.
@@ -160,7 +164,7 @@ func (o Outcome) String() string {
 // Answer is what the ingest answers.
 type Answer struct {
 	Outcome  Outcome
-	Position uint64 // of Stored and Held
+	Position uint64 // of Stored, Held and Conflict
 	Detail   string // for a person
 	Batch    []byte // of Held
 }

@@ -83,6 +83,19 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+// TestEmptyBatchesTakeNoMemory: a request of a million of them would take as much as all requests that wait together.
+func TestEmptyBatchesTakeNoMemory(t *testing.T) {
+	data := make([]byte, wire.MaxBytes)
+	data[0] = byte(wire.Publish)
+	if n := testing.AllocsPerRun(1, func() {
+		if _, err := wire.ParseRequest(data); err == nil || !strings.Contains(err.Error(), "more than 1000 batches") {
+			t.Fatal(err)
+		}
+	}); n > 20 { // a list that doubles allocates 11 times up to 1024, and 21 times up to a million
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func FuzzParseRequest(f *testing.F) {
 	f.Add((&wire.Request{Kind: wire.Publish, ExpectLast: 300, Batches: [][]byte{[]byte("one"), []byte("two")}}).Append(nil))
 	f.Add([]byte{byte(wire.Last)})

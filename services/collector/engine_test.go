@@ -73,8 +73,12 @@ func TestEverySecondIsInTheLogOnce(t *testing.T) {
 			seen, failed := e.Samples()
 			equal(t, [2]uint64{300, 0}, [2]uint64{seen, failed})
 			equal(t, 0, sp.Stats().Unsent)
+			for _, node := range []string{"a", "b"} {
+				equal(t, log.last(node).Position, sp.Sent(node).Position)
+			}
 			check(t, sp.Close())
 		}
+		equal(t, 0, log.conflicts)
 		gapless(t, log.held)
 		equal(t, wanted(start, start+300), counted(t, log.held))
 	}
@@ -310,6 +314,13 @@ func TestAFullDiskPausesSamplingAndLosesNothingBefore(t *testing.T) {
 	want := wanted(start, start+40)
 	maps.Copy(want, wanted(start+60, start+70))
 	equal(t, want, counted(t, log.held))
+	var paused []usage.Gap
+	for _, b := range log.held {
+		if b.Node == "a" {
+			paused = append(paused, b.Gaps...)
+		}
+	}
+	equal(t, []usage.Gap{{From: start + 40, To: start + 60, Reason: usage.GapPaused}}, paused)
 	check(t, sp.Close())
 }
 

@@ -15,8 +15,9 @@ import (
 
 // stream is a log in memory. Before each publication it asks fault what to do.
 type stream struct {
-	held  []usage.Batch // Position is the index plus one
-	fault func() fault
+	held      []usage.Batch // Position is the index plus one
+	fault     func() fault
+	conflicts int
 }
 
 type fault int
@@ -53,6 +54,7 @@ func (s *stream) Publish(_ context.Context, out []collector.Outgoing) (uint64, e
 			return 0, errors.New("a publication expects on each subject exactly once, first")
 		}
 		if o.ExpectLast != nil && *o.ExpectLast != s.last(o.Batch.Node).Position {
+			s.conflicts++
 			return 0, collector.ErrConflict
 		}
 		written[o.Batch.Node] = true

@@ -2,6 +2,7 @@ package collector_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gpuhour/gpuhour/core/span"
@@ -63,6 +64,13 @@ func TestTopologyIsToldWhenItChanges(t *testing.T) {
 	for i, want := range []*usage.Topology{one, nil, two, nil, nil, one} {
 		equal(t, want, got[i].Topology)
 	}
+	equal(t, uint64(0), r.Dropped())
+	large := &usage.Topology{Source: "x", Devices: []usage.Device{{Name: strings.Repeat("g", 1<<20)}}}
+	r.Found(large)
+	r.Found(large)
+	got = r.Stop(r.Record(start+100, nil, usage.GapError, nil))
+	equal(t, true, got[0].Topology == nil)
+	equal(t, uint64(1), r.Dropped())
 }
 
 func TestBetweenTwoRuns(t *testing.T) {
@@ -110,13 +118,14 @@ func TestAFailureSaysWhy(t *testing.T) {
 	log := &stream{}
 	sp := openSpool(t, t.TempDir())
 	denied := &collector.NoAnswer{Reason: usage.ReasonPermission, Err: errors.New("not for you")}
-	failures := map[span.Second]error{start + 1: denied, start + 2: errors.New("something else"), start + 3: &collector.NoAnswer{Err: errors.New("for no reason")}}
+	failures := map[span.Second]error{start + 1: denied, start + 2: errors.New("something else"), start + 3: &collector.NoAnswer{Err: errors.New("for no reason")}, start + 6: collector.ErrSlept}
 	source := devices{names: []string{"g0"}, fail: func(at span.Second) error { return failures[at] }}
 	run(t, collector.New(config(1), []collector.Node{{Name: "n", Source: source}}, sp, log), start, start+10)
 	equal(t, []usage.Gap{
 		{From: start + 1, To: start + 2, Reason: usage.GapPermission},
 		{From: start + 2, To: start + 4, Reason: usage.GapError},
 	}, log.held[0].Gaps)
-	equal(t, 7, len(counted(t, log.held)))
+	equal(t, span.SecondMask(0b1110111111), log.held[0].Spoken) // nothing at all is said of the seventh second
+	equal(t, 6, len(counted(t, log.held)))
 	check(t, sp.Close())
 }

@@ -213,17 +213,17 @@ func (p *Publisher) agree(waiting *usage.Batch, held Held, now span.Second) (cha
 	}
 }
 
-// gone counts sequences that neither log nor spool has any more, as far as one run's numbers tell.
+// gone counts sequences behind the log's last that neither log nor spool has any more, as far as one run's numbers tell.
 func gone(at, oldest, sent spool.Name) uint64 {
 	switch {
-	case oldest == spool.Name{} && at.Run == sent.Run:
-		return sent.Seq - at.Seq
-	case oldest.Run == at.Run && oldest.Seq > at.Seq+1:
-		return oldest.Seq - at.Seq - 1
-	case oldest.Run != at.Run && oldest.Seq > 1:
-		return oldest.Seq - 1
-	default:
+	case oldest.Compare(at) <= 0:
 		return 0
+	case oldest.Run == at.Run:
+		return oldest.Seq - at.Seq - 1
+	case sent.Run == at.Run:
+		return sent.Seq - at.Seq
+	default:
+		return oldest.Seq - 1
 	}
 }
 

@@ -59,6 +59,8 @@ func TestFailedIsSpokenForAndSleptIsNot(t *testing.T) {
 	b := r.Stop(nil)[0]
 	equal(t, span.SecondMask(0b1011), b.Spoken)
 	equal(t, span.SecondMask(0b1001), block(t, b, 0).Seen)
+	equal(t, []usage.Gap{{From: start + 1, To: start + 2, Reason: usage.GapError}}, b.Gaps)
+	equal(t, map[usage.GapReason]uint64{usage.GapError: 1}, r.Unseen().Node)
 	next := r.Record(start+20, nil, usage.GapError, nil) // a batch of nothing but a failure
 	b = r.Stop(next)[0]
 	equal(t, 0, len(b.Blocks))
@@ -80,6 +82,24 @@ func TestUnknownIsNotZero(t *testing.T) {
 	equal(t, []usage.Fault{{Second: 2, Kind: usage.FaultXID, Code: 79}}, g0.Faults)
 	equal(t, span.SecondMask(0), g1.Seen) // nothing answered: not seen, with the reason
 	equal(t, usage.ReasonLost, g1.Reason)
+}
+
+// TestEachMetricAloneIsSomethingSeen: a device of which any metric answered is seen, and the others stay unknown.
+func TestEachMetricAloneIsSomethingSeen(t *testing.T) {
+	for i := range 5 {
+		one := reading("g0", collector.Unknown(usage.ReasonNotSupported))
+		*[]*collector.Metric{&one.Busy, &one.Memory, &one.Power, &one.Energy, &one.Throttle}[i] = collector.Known(0)
+		r := collector.NewRecorder(collector.Identity{Node: "n", Run: 1})
+		r.Record(start, []collector.Reading{one}, 0, nil)
+		b := r.Stop(nil)[0]
+		g := block(t, b, 0)
+		equal(t, 0, len(b.Gaps))
+		known := []bool{g.Busy[0] == 0, g.Memory.Known == 1, g.Power.Known == 1, g.Energy.Known == 1, g.Throttle.Known == 1}
+		want := make([]bool, 5)
+		want[i] = true
+		equal(t, span.SecondMask(1), g.Seen)
+		equal(t, want, known)
+	}
 }
 
 func TestWhatNoBatchCanCarryIsCounted(t *testing.T) {

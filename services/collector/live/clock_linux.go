@@ -46,18 +46,18 @@ func read(clock int32) time.Duration {
 // Sleep implements Clock.
 func (Machine) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
-// Evidence asks the kernel's NTP state; it changes nothing, so it needs no right. A sandbox may forbid the call: then nothing is known.
+// Evidence asks the kernel's NTP state; it changes nothing, so it needs no right.
 func (Machine) Evidence() usage.ClockEvidence {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
+	return evidence(state, err, &t)
+}
+
+// evidence: a sandbox may forbid the call, and then nothing is known. The offset is in microseconds, or in nanoseconds when the kernel says so; the bound of the error always in microseconds.
+func evidence(state int, err error, t *unix.Timex) usage.ClockEvidence {
 	if err != nil {
 		return usage.ClockEvidence{}
 	}
-	return evidence(state, &t)
-}
-
-// evidence: the offset is in microseconds, or in nanoseconds when the kernel says so; the bound of the error always in microseconds.
-func evidence(state int, t *unix.Timex) usage.ClockEvidence {
 	unit := time.Microsecond
 	if t.Status&unix.STA_NANO != 0 {
 		unit = time.Nanosecond

@@ -84,7 +84,6 @@ func New(cfg Config) *Loop {
 	}
 	l.publisher.Signer = cfg.Signer
 	l.stats.Spool = cfg.Spool.Stats()
-	signal(l.stored) // of the runs before
 	return l
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,9 @@ func TestABrokerThatIsAwayForHoursDelaysNothing(t *testing.T) {
 				equal(t, 0, total(lost))
 				equal(t, "", nodeGaps(w.log.Held()))
 				equal(t, 0, away.Spool.Unsent)
+				if n := away.PublishErrors; n < 200 || n > 6*3600/30+10 { // a minute each at most, and half a minute between them
+					t.Fatalf("%d attempts in 6 h", n)
+				}
 				t.Logf("6 h away: %d seconds sampled, %d batches published after it, %d failed attempts, jitter %v, %v",
 					away.Seconds, away.Publisher.Published, away.PublishErrors, away.Jitter, away.Alarms)
 			})
@@ -309,5 +313,88 @@ func TestANodeThatCannotBeOpenedIsAGapWithItsReason(t *testing.T) {
 		check(t, err)
 		equal(t, "0-31 permission, ", nodeGaps(w.log.Held())) // tried at 1, 2, 4, 8, 16 and 32
 		equal(t, uint64(31), w.stats.Failed)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		w.node.OpenFails(&collector.NoAnswer{Reason: usage.ReasonNotAvailable, Err: errors.New("no driver")})
+		check(t, w.live(t, pass(10*time.Minute), event{do: func(w *world) { w.node.OpenFails(nil) }}, pass(time.Minute)))
+		equal(t, "0-601 not_available, ", nodeGaps(w.log.Held())) // and then every 30 s
+	})
+}
+
+// TestTheClocksEvidenceIsThatOfItsBatch: what the kernel says in the end of the ten seconds, and unknown where it says nothing.
+func TestTheClocksEvidenceIsThatOfItsBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		says := func(e usage.ClockEvidence) event { return event{do: func(w *world) { w.clock.SetEvidence(e) }} }
+		free := usage.ClockEvidence{State: usage.ClockFree, OffsetNanos: -7, ErrorBoundNano: 16_000_000_000}
+		check(t, w.live(t, pass(15*time.Second), says(free), pass(10*time.Second), says(usage.ClockEvidence{}), pass(10*time.Second)))
+		var got []usage.ClockEvidence
+		for _, b := range w.log.Held() {
+			got = append(got, b.Clock)
+		}
+		equal(t, []usage.ClockEvidence{{State: usage.ClockSynchronised}, free, {}, {}}, got)
+		equal(t, usage.ClockEvidence{}, w.stats.Clock)
+	})
+}
+
+// TestALostSpoolGoesOnLive: a run's number is the second of its start, so that the log does not hold a later one.
+func TestALostSpoolGoesOnLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		check(t, w.live(t, pass(time.Minute)))
+		w.disk = spooltest.New()
+		check(t, w.live(t, pass(time.Minute)))
+		var runs []uint64
+		for _, b := range w.log.Held() {
+			if b.Seq == 1 {
+				runs = append(runs, b.Run)
+			}
+		}
+		equal(t, []uint64{uint64(start), uint64(start) + 60}, runs)
+		seen, err := counted(w.log.Held())
+		check(t, err)
+		equal(t, 120, len(seen))
+	})
+}
+
+// TestWhatWaitedIsPublishedAtTheStart: not ten seconds later with the first batch.
+func TestWhatWaitedIsPublishedAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		w.log.Always(livetest.Down)
+		check(t, w.live(t, pass(25*time.Second)))
+		equal(t, 0, len(w.log.Held()))
+		w.log.Always(livetest.Fine)
+		check(t, w.live(t, pass(time.Second), event{do: func(w *world) { equal(t, 3, len(w.log.Held())) }}))
+	})
+}
+
+// TestTheEndIsOneMoreAttempt: a broker that came back while nobody asked gets all before the process ends.
+func TestTheEndIsOneMoreAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a")
+		w.log.Always(livetest.Down)
+		check(t, w.live(t, pass(95*time.Second), event{do: func(w *world) { w.log.Always(livetest.Fine) }}))
+		equal(t, 10, len(w.log.Held()))
+		equal(t, 0, w.stats.Spool.Unsent)
+	})
+}
+
+// TestCallsThatHangInSessionsGivenUpAreBounded: each of them holds a thread for ever, so at some number the driver is not opened again.
+func TestCallsThatHangInSessionsGivenUpAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld("a", "b")
+		w.node.Hang("a")
+		reload := event{after: 5 * time.Second, do: func(w *world) { w.node.Reload() }}
+		check(t, w.live(t, append(slices.Repeat([]event{reload}, 100), pass(time.Minute))...))
+		equal(t, 17, w.hung)
+		equal(t, 17, w.node.Sessions())
+		if w.stats.Unseen.Device[usage.GapError] == 0 {
+			t.Fatalf("unseen: %v", w.stats.Unseen)
+		}
+		_, err := w.settled()
+		check(t, err)
+		w.node.ReleaseAll()
 	})
 }

@@ -95,6 +95,17 @@ func units() map[string]hardware {
 			do{1: hang("b")},
 			"a b [a b]|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout|a b:timeout",
 		},
+		"a call that comes back in the middle of a second is not that second's answer": {
+			do{1: hang("a"), 2: func(n *livetest.Node) {
+				n.Fault("a", usage.Fault{Kind: usage.FaultXID, Code: 13})
+				go func() { <-time.After(300 * time.Millisecond); n.Release("a") }()
+			}},
+			"a b [a b]|a:timeout b|a:timeout b|a!13 b|a b",
+		},
+		"a GPU that hangs is not listed, and then the same again": {
+			do{8: hang("b"), 9: func(n *livetest.Node) { n.Hide("b") }, 12: func(n *livetest.Node) { n.Show("b") }, 23: release("b")},
+			"a b [a b]|a b|a b|a b|a b|a b|a b|a b|a b:timeout|a b:timeout|a b:timeout|a [a]|a|a|a|a|a|a|a|a|a|a b:timeout [a b]|a b:timeout|a b|a b",
+		},
 		"a GPU falls off the bus": {
 			do{1: func(n *livetest.Node) { n.Fall("b") }},
 			"a b [a b]|a b:lost!79|a b:lost",
@@ -140,6 +151,10 @@ func sessions() map[string]hardware {
 		"the driver is loaded anew while a call hangs: the old session is left": {
 			do{1: hang("b"), 2: func(n *livetest.Node) { n.Reload() }, 4: release("b")},
 			"a b [a b]|a b:timeout|a:error b:timeout|a b:timeout [a b]|a b|a b",
+		},
+		"the driver of a node without GPUs is loaded anew, and one appears": {
+			do{0: func(n *livetest.Node) { n.Pull("a"); n.Pull("b") }, 1: func(n *livetest.Node) { n.Reload(); n.Plug("c") }},
+			" []||||||||||||c [c]|c",
 		},
 		"a container without devices gets them": {
 			do{0: fails(none(usage.ReasonNotAvailable)), 2: fails(nil)},

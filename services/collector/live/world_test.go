@@ -264,6 +264,15 @@ func spoken(batches []usage.Batch, at span.Second) bool {
 	return false
 }
 
+// sampledAgain counts the ticks of seconds that had one before.
+func (w *world) sampledAgain() int {
+	all := map[span.Second]bool{}
+	for _, k := range w.ticks {
+		all[k.at] = true
+	}
+	return len(w.ticks) - len(all)
+}
+
 // gapless is an error unless sequences of each run go up by one, and a run's first batch names the last before.
 func gapless(batches []usage.Batch) error {
 	var last spool.Name

@@ -48,6 +48,9 @@
 // its GPU's lane, nothing else is asked of that GPU, Scan goes on with what it knew, and Close leaves the session open. A library
 // of another version than the driver (after an upgrade) stays loaded until the process ends: then only a restart helps.
 //
+// A session that does not begin is a gap with its reason: no library or no driver, as in a container without devices, is
+// not_available, and who may not open the devices has permission.
+//
 // Which calls a library has is looked up when it is loaded: an older call takes the place of one that is missing, or what it is for
 // is not supported.
 package nvml

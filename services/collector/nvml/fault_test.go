@@ -28,6 +28,24 @@ func TestXIDs(t *testing.T) {
 	n.expect("GPU-a 40 1000 250000 7000 4", "GPU-b 40 1000 250000 7000 4")
 }
 
+// TestAnXIDOfAGPUThatIsGone: what came while nobody had its handle is told when it is back.
+func TestAnXIDOfAGPUThatIsGone(t *testing.T) {
+	s := nvmltest.Start(t)
+	steady(s, 0, "GPU-a")
+	steady(s, 1, "GPU-b")
+	n := start(t, s)
+	s.Remove(s.GPU(1))
+	n.found("GPU-a")
+	s.Event(1, 8, 79)
+	s.Play(t)
+	s.Await(t, "event gpu1")
+	s.Await(t, "waits")
+	n.expect("GPU-a 40 1000 250000 7000 4")
+	steady(s, 1, "GPU-b")
+	n.found("GPU-a", "GPU-b")
+	n.expect("GPU-a 40 1000 250000 7000 4", "GPU-b 40 1000 250000 7000 4 xid:79")
+}
+
 // TestGPUFallsOffTheBus: the XID and the loss are told once, with the XID as the loss's code; the other GPU goes on; the enumeration
 // that does not find the GPU forgets it no more than one that finds it; and when it is back, it is sampled.
 func TestGPUFallsOffTheBus(t *testing.T) {

@@ -76,6 +76,13 @@ func (n *node) open() {
 	n.h = h
 }
 
+func (n *node) close() {
+	n.t.Helper()
+	if err := n.h.Close(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func (n *node) scan() {
 	n.t.Helper()
 	units, err := n.h.Scan()

@@ -11,6 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
@@ -59,8 +60,9 @@ func load(path string) (gonvml.Interface, calls, error) {
 	}
 	loaded := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := loaded.Open(); err != nil {
-		return nil, calls{}, fmt.Errorf("load %s: %w: install the NVIDIA driver, give a container the driver's libraries, or name the library's path: %w",
+		err = fmt.Errorf("load %s: %w: install the NVIDIA driver, give a container the driver's libraries, or name the library's path: %w",
 			path, err, collector.ErrSession) // it may be installed while the collector runs
+		return nil, calls{}, &collector.NoAnswer{Reason: usage.ReasonNotAvailable, Err: err}
 	}
 	for _, names := range required {
 		if !slices.ContainsFunc(names, func(name string) bool { return loaded.Lookup(name) == nil }) {

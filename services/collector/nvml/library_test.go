@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
 	"github.com/gpuhour/gpuhour/services/collector/nvml/nvmltest"
 )
@@ -20,7 +21,7 @@ import (
 func child(path string) int {
 	h, err := Open(Options{LibraryPath: path, EventWait: 20 * time.Millisecond})
 	if err != nil {
-		fmt.Println("again:", errors.Is(err, collector.ErrSession), err)
+		fmt.Println("again:", errors.Is(err, collector.ErrSession), why(err), err)
 		return 0
 	}
 	units, err := h.Scan()
@@ -61,6 +62,28 @@ func inProgram(t *testing.T, program, library string, s *nvmltest.Script, env ..
 	return strings.TrimSpace(string(out))
 }
 
+// why is the gap that an error of Open leaves.
+func why(err error) string {
+	var n *collector.NoAnswer
+	if !errors.As(err, &n) {
+		return "unnamed"
+	}
+	return usage.GapReason(n.Reason).String()
+}
+
+// TestSessionThatDoesNotBegin: a container without devices, one that lost them, a user who may not, and a driver after an upgrade
+// are gaps of four kinds, and each may be over when it is tried again.
+func TestSessionThatDoesNotBegin(t *testing.T) {
+	for code, want := range map[int]string{9: "not_available", 4: "permission", 18: "error", 999: "error", 10: "timeout"} {
+		s := nvmltest.Start(t)
+		s.Node().Fail("nvmlInit_v2", code)
+		s.Play(t)
+		if _, err := Open(options(t)); why(err) != want || !errors.Is(err, collector.ErrSession) {
+			t.Errorf("code %d: %s: %v", code, why(err), err)
+		}
+	}
+}
+
 // TestLibrariesThatLackCalls: a call to a symbol that is not there is not made: an older call takes its place, or what it is for is
 // not supported.
 func TestLibrariesThatLackCalls(t *testing.T) {
@@ -87,7 +110,7 @@ func TestNoLibrary(t *testing.T) {
 	s := nvmltest.Start(t)
 	s.Play(t)
 	missing := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	if got := inChild(t, missing, s); !strings.HasPrefix(got, "again: true") || !strings.Contains(got, "install the NVIDIA driver") {
+	if got := inChild(t, missing, s); !strings.HasPrefix(got, "again: true not_available") || !strings.Contains(got, "install the NVIDIA driver") {
 		t.Error(got)
 	}
 	if got := inChild(t, "libc.so.6", s); !strings.HasPrefix(got, "again: false") || !strings.Contains(got, "nvmlInit_v2 or nvmlInit") {

@@ -15,6 +15,7 @@ import (
 func TestSlices(t *testing.T) {
 	s := nvmltest.Start(t)
 	g := sliced(s)
+	s.Slice(0, 0).Set("power", 250_000).Set("energy", 7000).Set("throttle", 4) // a driver that gives the GPU's figures for its slices
 	n := start(t, s)
 	top := n.h.Topology()
 	want := usage.Topology{Source: "nvml 13.580.65.06", Driver: "580.65.06", Devices: []usage.Device{
@@ -37,6 +38,15 @@ func TestSlices(t *testing.T) {
 		"MIG-1 25 10 not_supported not_supported not_supported",
 		"MIG-2 0 permission not_supported not_supported not_supported",
 	)
+	s.Slice(0, 0).Fail("gpm.1", 999).Fail("nvmlDeviceGetMemoryInfo_v2", 2) // it was cut away between two calls
+	g.Clear()
+	n.expect(
+		"GPU-a not_supported 1000 250000 7000 4",
+		"MIG-1 error error not_supported not_supported not_supported",
+		"MIG-2 0 permission not_supported not_supported not_supported",
+		"changed",
+	)
+	s.Slice(0, 0).Clear()
 	g.Fail("nvmlGpmMigSampleGet", 15)
 	n.expect(
 		"GPU-a lost lost lost lost lost LOST:15",
@@ -123,6 +133,20 @@ func TestReconfiguration(t *testing.T) {
 	n.scan()
 	n.expect("GPU-a 0 1000 250000 7000 4") // GPM begins
 	n.expect("GPU-a 50 1000 250000 7000 4")
+}
+
+// TestASliceInAnotherInstance: one name is measured where it is now.
+func TestASliceInAnotherInstance(t *testing.T) {
+	s := nvmltest.Start(t)
+	sliced(s)
+	n := start(t, s)
+	s.Slice(0, 0).Set("gi", 9)
+	n.found("GPU-a", "MIG-1", "MIG-2")
+	n.expect(
+		"GPU-a not_supported 1000 250000 7000 4",
+		"MIG-1 25 10 not_supported not_supported not_supported",
+		"MIG-2 100 20 not_supported not_supported not_supported",
+	)
 }
 
 // TestMIGEvent: the driver's word alone asks for a scan.

@@ -5,6 +5,7 @@ package nvml
 import (
 	"errors"
 
+	"github.com/gpuhour/gpuhour/core/usage"
 	"github.com/gpuhour/gpuhour/services/collector"
 )
 
@@ -15,5 +16,5 @@ var ErrNoNVML = errors.New("this build has no NVML: build gpuhour on Linux with 
 // Open fails with ErrNoNVML.
 func Open(o Options) (collector.Hardware, error) {
 	_ = o.filled()
-	return nil, ErrNoNVML
+	return nil, &collector.NoAnswer{Reason: usage.ReasonNotSupported, Err: ErrNoNVML}
 }

@@ -5,11 +5,16 @@ package nvml
 import (
 	"errors"
 	"testing"
+
+	"github.com/gpuhour/gpuhour/core/usage"
+	"github.com/gpuhour/gpuhour/services/collector"
 )
 
 // TestBuildWithoutNVML: it says so, and what to do.
 func TestBuildWithoutNVML(t *testing.T) {
-	if h, err := Open(Options{}); h != nil || !errors.Is(err, ErrNoNVML) {
+	h, err := Open(Options{})
+	var n *collector.NoAnswer
+	if h != nil || !errors.Is(err, ErrNoNVML) || !errors.As(err, &n) || n.Reason != usage.ReasonNotSupported {
 		t.Errorf("%v %v", h, err)
 	}
 }

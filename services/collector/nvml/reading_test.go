@@ -91,6 +91,20 @@ func TestRing(t *testing.T) {
 	n.expect("GPU-a lost lost lost lost lost LOST:15")
 }
 
+// TestRingOfAStrangeDriver: samples that are given again, that come in no order, and that went over the ring's end.
+func TestRingOfAStrangeDriver(t *testing.T) {
+	s := nvmltest.Start(t)
+	g := use(s.GPU(0).Ampere("GPU-a")).Set("util", 77).Set("ring_whole", 1).Set("ring", "300:90 100:90 200:90")
+	n := start(t, s)
+	g.Set("ring", "300:90 100:90 200:90 600:10 400:20 500:30")
+	n.expect("GPU-a 20 1000 250000 7000 4")
+	n.expect("GPU-a 77 1000 250000 7000 4") // all of them again
+	g.Set("ring", "600:10 700:50 600:10 700:50")
+	n.expect("GPU-a 50 1000 250000 7000 4") // one sample twice is still its own mean
+	g.Set("ring", "9000:1 9100:3")          // what lay between is lost
+	n.expect("GPU-a 2 1000 250000 7000 4")
+}
+
 // TestRingAfterTheClockWasSetBack: samples that carry an earlier time than the last one are found again after ten silent seconds.
 func TestRingAfterTheClockWasSetBack(t *testing.T) {
 	s := nvmltest.Start(t)
@@ -119,6 +133,11 @@ func TestGPM(t *testing.T) {
 	g.Set("gpm", 5000).Fail("nvmlGpmSampleGet", 999)
 	n.expect("GPU-a 77 1000 250000 7000 4")
 	g.Clear()
+	n.expect("GPU-a 5 1000 250000 7000 4")
+
+	g.Fail("gpm.1", 999).Set("gpm", 0) // the call succeeds, the metric did not
+	n.expect("GPU-a 77 1000 250000 7000 4")
+	g.Clear().Set("gpm", 5000)
 	n.expect("GPU-a 5 1000 250000 7000 4")
 
 	n.clock.Add(-950_000_000) // 50 ms after the one before: too soon for GPM

@@ -49,12 +49,14 @@ func judge(ret gonvml.Return) (usage.Reason, trouble) {
 	}
 }
 
-// initError says what a person can do about a session that did not begin.
+// initError says what a person can do about a session that did not begin, and why nothing is seen.
 func initError(path string, ret gonvml.Return) error {
+	why, _ := judge(ret)
 	hint := "look into the kernel's log for NVRM"
 	switch ret { //nolint:exhaustive // the others have no remedy of their own
 	case gonvml.ERROR_DRIVER_NOT_LOADED:
-		hint = "load the kernel module nvidia"
+		why = usage.ReasonNotAvailable // there is none that could fail
+		hint = "load the kernel module nvidia, or give a container its devices"
 	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		hint = "library and driver are of two versions, as after an upgrade: restart the collector, and if that does not help the node"
 	case gonvml.ERROR_NO_PERMISSION:
@@ -62,7 +64,8 @@ func initError(path string, ret gonvml.Return) error {
 	case gonvml.ERROR_UNKNOWN:
 		hint = "a container that has lost its /dev/nvidia* says this: restart it"
 	}
-	return fmt.Errorf("begin a session of %s: %w (%d); %s: %w", path, ret, int32(ret), hint, collector.ErrSession)
+	err := fmt.Errorf("begin a session of %s: %w (%d); %s: %w", path, ret, int32(ret), hint, collector.ErrSession)
+	return &collector.NoAnswer{Reason: why, Err: err}
 }
 
 func scanError(ret gonvml.Return) error {

@@ -18,6 +18,12 @@ func TestDriverIsLoadedAnew(t *testing.T) {
 	g := steady(s, 0, "GPU-a")
 	n := start(t, s)
 	n.expect("GPU-a 40 1000 250000 7000 4")
+	g.Fail("nvmlDeviceGetHandleByIndex_v2", 1) // the count was before it
+	s.Play(t)
+	if _, err := n.h.Scan(); !errors.Is(err, collector.ErrSession) {
+		t.Errorf("a scan in which the session ends says %v", err)
+	}
+	g.Clear()
 	s.Node().Set("session", 2)
 	g.Set("energy", 3)
 	n.expect("GPU-a error error error error error", "session")
@@ -112,9 +118,20 @@ func TestHangingScan(t *testing.T) {
 	s.GPU(1).Clear()
 	s.GPU(2).Clear()
 	s.Play(t)
-	s.Await(t, "released gpu")
-	s.Await(t, "released gpu")
-	n.found("GPU-a", "GPU-b", "GPU-c")
+	n.found("GPU-a", "GPU-b", "GPU-c") // it waits for those that are let go
+	n.close()
+	var hung, released int
+	for _, line := range s.Until(t, "shutdown 0") {
+		if strings.HasPrefix(line, "hang gpu") {
+			hung++
+		}
+		if strings.HasPrefix(line, "released gpu") {
+			released++
+		}
+	}
+	if hung != 2 || released != 2 {
+		t.Errorf("two calls hang, and %d were made; %d came back", hung, released)
+	}
 }
 
 // TestHangingCount: a driver that does not even count leaves the units as they were.

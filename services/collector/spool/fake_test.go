@@ -14,6 +14,7 @@ type disk struct {
 	room     int64           // bytes that may still be written; a negative number is no limit
 	syncFail error
 	cutFail  error
+	goFail   error // of Remove
 	syncs    int
 }
 
@@ -64,7 +65,12 @@ func (d *disk) Rename(from, to string) error {
 	return nil
 }
 
-func (d *disk) Remove(name string) error { delete(d.files, name); return nil }
+func (d *disk) Remove(name string) error {
+	if d.goFail == nil {
+		delete(d.files, name)
+	}
+	return d.goFail
+}
 
 func (d *disk) Sync() error {
 	d.durable = map[string]bool{}
@@ -98,7 +104,8 @@ func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 		n = int(min(int64(n), h.d.room))
 		h.d.room -= int64(n)
 	}
-	c.live = append(c.live[:off:off], p[:n]...)
+	behind := c.live[min(off+int64(n), int64(len(c.live))):]
+	c.live = slices.Concat(c.live[:off], p[:n], behind)
 	if n < len(p) {
 		return n, syscall.ENOSPC
 	}

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,17 @@ func FuzzOpen(f *testing.F) {
 			must(t, s.Append(batch("zz", 1<<60, 1)))
 		}
 	})
+}
+
+// TestABatchThatIsNoneIsNotOpened: its checksum holds, so it was written so; the log would refuse it for ever.
+func TestABatchThatIsNoneIsNotOpened(t *testing.T) {
+	bad := batch("a", 1, 1)
+	bad.Spoken = 0
+	d := newDisk()
+	d.files["00000001.spool"] = &content{live: appendRecord(nil, kindBatch, func(dst []byte) []byte { return appendBatch(dst, &bad) })}
+	if _, err := Open(d, Options{}); err == nil || !strings.Contains(err.Error(), "00000001.spool: at byte 0: spoken mask") {
+		t.Fatalf("error is %v", err)
+	}
 }
 
 // FuzzRecord puts a body behind a checksum that holds, where FuzzOpen hardly ever comes: another version of gpuhour, or a bug, wrote it.

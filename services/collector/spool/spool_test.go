@@ -89,6 +89,12 @@ func TestAcceptedBatchesSurvive(t *testing.T) {
 	if err := s.Append(batch("a", 1, 2)); err == nil {
 		t.Fatal("a repeated sequence was accepted")
 	}
+	signed := batch("a", 1, 3)
+	signed.Seed, signed.Signature = make([]byte, usage.SeedBytes), make([]byte, usage.SignatureBytes)
+	must(t, signed.Validate())
+	if err := s.Append(signed); !errors.Is(err, errSigned) {
+		t.Fatalf("a signed batch: %v", err)
+	}
 }
 
 // TestOpenSyncsWhatADeadProcessWrote: a process that dies between its write and its sync leaves a batch that the next one reads
@@ -150,6 +156,9 @@ func TestZeroFilledTailIsTorn(t *testing.T) {
 	s := open(t, d, Options{})
 	equal(t, 1, len(unsent(t, s)))
 	equal(t, 1, len(s.Notes()))
+	must(t, s.Append(batch("a", 1, 2)))
+	must(t, s.rotate()) // what stood behind the cut must not look like damage of an older segment
+	equal(t, []usage.Batch{batch("a", 1, 1), batch("a", 1, 2)}, unsent(t, open(t, d.crash(0), Options{})))
 }
 
 func TestDamageInAnOlderSegmentIsNamed(t *testing.T) {
@@ -241,6 +250,8 @@ func TestRewindBringsBack(t *testing.T) {
 	equal(t, 2, back)
 	equal(t, Name{1, 1}, oldest)
 	equal(t, []usage.Batch{batch("a", 1, 2), batch("a", 1, 3)}, unsent(t, s))
+	must(t, s.MarkSent(Mark{Node: "b", Sent: Name{1, 1}, Position: 2, At: 6})) // another node's mark says nothing of this one
+	equal(t, 2, s.Stats().Unsent)
 	must(t, s.MarkSent(Mark{Node: "a", Sent: Name{1, 2}, Position: 3, At: 6}))
 	equal(t, []usage.Batch{batch("a", 1, 3)}, unsent(t, open(t, d, Options{})))
 }
@@ -295,6 +306,43 @@ func TestThinningTakesAcknowledgedFirst(t *testing.T) {
 		must(t, s.MarkSent(Mark{Node: "a", Sent: Name{1, seq + 1}, Position: seq + 1, At: 1}))
 	}
 	equal(t, 0, s.Stats().Thinned)
+	if s.Stats().Bytes < 4000-2*800 {
+		t.Fatalf("%d bytes are left: more was given up than had to be", s.Stats().Bytes)
+	}
+}
+
+// TestAcknowledgedBatchesMakeRoomBesideUnsentOnes: what one node's log has is left out of a segment that another node's gaps hold.
+func TestAcknowledgedBatchesMakeRoomBesideUnsentOnes(t *testing.T) {
+	s := open(t, newDisk(), Options{MaxBytes: 4000, SegmentBytes: 800})
+	var waiting []usage.Batch
+	for seq := uint64(1); seq <= 30; seq++ {
+		b := batch("b", 1, seq)
+		b.Blocks = nil
+		waiting = append(waiting, b)
+		must(t, s.Append(batch("a", 1, seq), b))
+		must(t, s.MarkSent(Mark{Node: "a", Sent: Name{1, seq}, Position: seq, At: 1}))
+	}
+	equal(t, waiting, unsent(t, s))
+	equal(t, 0, s.Stats().Thinned)
+}
+
+// TestASegmentThatCannotBeRemovedBreaks: what the folder holds is unknown then.
+func TestASegmentThatCannotBeRemovedBreaks(t *testing.T) {
+	d := newDisk()
+	s := open(t, d, Options{SegmentBytes: 300})
+	for seq := range uint64(5) {
+		must(t, s.Append(batch("a", 1, seq+1)))
+	}
+	must(t, s.MarkSent(Mark{Node: "a", Sent: Name{1, 4}, Position: 4, At: 1000}))
+	d.goFail = syscall.EROFS
+	if err := s.MarkSent(Mark{Node: "a", Sent: Name{1, 4}, Position: 4, At: 1000 + KeepSeconds}); !errors.Is(err, syscall.EROFS) {
+		t.Fatalf("error is %v", err)
+	}
+	if err := s.Append(batch("a", 1, 6)); !errors.Is(err, ErrBroken) {
+		t.Fatalf("error is %v", err)
+	}
+	d.goFail = nil
+	equal(t, []usage.Batch{batch("a", 1, 5)}, unsent(t, open(t, d.crash(0), Options{})))
 }
 
 // TestCrashes runs random operations and power losses: what was accepted and not acknowledged is always there, in order.
@@ -395,6 +443,8 @@ func TestARunThatLeftNoBatchIsKnown(t *testing.T) {
 	equal(t, End{Boot: "boot", At: b.Last() + 1}, open(t, d.crash(0), Options{}).End("a"))
 	must(t, s.Begin("a", "boot 3", b.Last()+90))
 	equal(t, End{Boot: "boot", At: b.Last() + 1, Began: Began{"boot 3", b.Last() + 90}}, open(t, d.crash(0), Options{}).End("a"))
+	must(t, s.Stop()) // of another node's run: this one began and left nothing
+	equal(t, false, s.End("a").Stopped)
 }
 
 // TestADiskThatIsFullWhileThinning: what could not be written beside a segment has changed nothing, so the spool goes on when there is

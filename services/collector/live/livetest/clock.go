@@ -94,5 +94,16 @@ func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+// SetEvidence is what the kernel says of its clock from now on.
+func (c *Clock) SetEvidence(e usage.ClockEvidence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evidence = e
+}
+
 // Evidence implements live.Clock.
-func (c *Clock) Evidence() usage.ClockEvidence { return c.evidence }
+func (c *Clock) Evidence() usage.ClockEvidence {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.evidence
+}

@@ -17,6 +17,7 @@ import (
 type Node struct {
 	mu      sync.Mutex
 	gpus    map[string]*gpu
+	hidden  map[string]*gpu
 	driver  int // a session of another driver than this one is lost
 	openErr error
 	scanErr error
@@ -33,7 +34,7 @@ type gpu struct {
 
 // NewNode is a machine with some GPUs.
 func NewNode(names ...string) *Node {
-	n := &Node{gpus: map[string]*gpu{}, hangs: map[string]chan struct{}{}}
+	n := &Node{gpus: map[string]*gpu{}, hidden: map[string]*gpu{}, hangs: map[string]chan struct{}{}}
 	n.Plug(names...)
 	return n
 }
@@ -55,6 +56,16 @@ func (n *Node) Plug(names ...string) {
 
 // Pull takes a GPU away.
 func (n *Node) Pull(name string) { n.do(func() { delete(n.gpus, name) }) }
+
+// Hide leaves a GPU out of scans, and Show lists the same one again.
+func (n *Node) Hide(name string) {
+	n.do(func() { n.hidden[name] = n.gpus[name]; delete(n.gpus, name) })
+}
+
+// Show ends Hide.
+func (n *Node) Show(name string) {
+	n.do(func() { n.gpus[name] = n.hidden[name]; delete(n.hidden, name) })
+}
 
 // Slice cuts a GPU anew; handles of its old slices are dead.
 func (n *Node) Slice(name string, parts ...string) {

@@ -75,6 +75,9 @@ func (s *Stream) last(node string) collector.Held {
 
 // Last implements collector.Log.
 func (s *Stream) Last(ctx context.Context, node string) (collector.Held, error) {
+	if ctx.Err() != nil {
+		return collector.Held{}, ctx.Err()
+	}
 	s.mu.Lock()
 	always := s.always
 	held := s.last(node)
@@ -92,6 +95,9 @@ func (s *Stream) Last(ctx context.Context, node string) (collector.Held, error) 
 
 // Publish implements collector.Log.
 func (s *Stream) Publish(ctx context.Context, out []collector.Outgoing) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, errors.Join(ctx.Err(), collector.ErrAmbiguous)
+	}
 	s.mu.Lock()
 	fault := s.always
 	if len(s.next) > 0 {

@@ -19,7 +19,7 @@
 // "init N" and "shutdown N" with the number of sessions that are open after it.
 //
 // Keys of a GPU: uuid serial name pci memory_total memory_used memory_reserved (bytes) util (percent) ring ("micros:percent
-// micros:percent") gpm_support (0, 1) gpm (thousandths of a percent) power (mW) energy (mJ) throttle ecc recovery remap_pending
+// micros:percent") ring_whole (1: old samples are given again) gpm_support (0, 1) gpm (thousandths of a percent) power (mW) energy (mJ) throttle ecc recovery remap_pending
 // remap_failure persistence (0, 1) events (mask) mig (0, 1) max_slices. Keys of a slice: uuid name gi ci gi_slices ci_slices
 // attribute_mb memory_total memory_used gpm. Keys of the node: driver, nvml, session. Numbers are decimal or 0x; what is not set
 // is not supported.

@@ -161,6 +161,13 @@ func (s *Script) Write() error {
 // Await waits until the library says a line that begins so, and forgets the lines before it.
 func (s *Script) Await(t testing.TB, prefix string) string {
 	t.Helper()
+	lines := s.Until(t, prefix)
+	return lines[len(lines)-1]
+}
+
+// Until waits as Await does, and returns the lines that came before too.
+func (s *Script) Until(t testing.TB, prefix string) (lines []string) {
+	t.Helper()
 	if err := s.news.SetReadDeadline(time.Now().Add(awaitAtMost)); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +176,8 @@ func (s *Script) Await(t testing.TB, prefix string) string {
 		if err != nil {
 			t.Fatalf("wait for %q of the NVML stub: %v", prefix, err)
 		}
-		if strings.HasPrefix(line, prefix) {
-			return strings.TrimSpace(line)
+		if lines = append(lines, strings.TrimSpace(line)); strings.HasPrefix(line, prefix) {
+			return lines
 		}
 	}
 }
@@ -198,7 +205,8 @@ func (c *Scope) Unset(keys ...string) *Scope {
 	return c
 }
 
-// Fail makes a call return an error code; "*" is every call of the scope, "field.230" one value of GetFieldValues.
+// Fail makes a call return an error code; "*" is every call of the scope, "field.230" one value of GetFieldValues, "gpm.1" the
+// metric alone.
 func (c *Scope) Fail(call string, code int) *Scope {
 	c.rules[call] = fmt.Sprintf("fail %s %d", call, code)
 	return c

@@ -202,7 +202,8 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 	n := 0
 	write := func(p []byte) error {
-		h.f.live = append(h.f.live[:off:off], p...)
+		behind := h.f.live[min(off+int64(len(p)), int64(len(h.f.live))):]
+		h.f.live = slices.Concat(h.f.live[:off], p, behind)
 		n = len(p)
 		return nil
 	}

@@ -51,7 +51,8 @@ typedef struct { unsigned int gpu, memory; } utilization_t;
 
 ret_t nvmlDeviceGetUtilizationRates(device_t *d, utilization_t *u) {
 	ENTER(d);
-	u->gpu = u->memory = (unsigned int)d->util;
+	u->gpu = (unsigned int)d->util;
+	u->memory = 3; /* the share of time in which memory was moved: never what is asked for */
 	LEAVE(unsaid(d->util));
 }
 
@@ -122,7 +123,7 @@ ret_t nvmlDeviceGetSamples(device_t *d, int type, unsigned long long since, int 
 	}
 	unsigned int n = 0;
 	for (int i = 0; i < d->ring && n < *count; i++)
-		if ((unsigned long long)d->ring_at[i] > since) {
+		if (d->ring_whole == 1 || (unsigned long long)d->ring_at[i] > since) {
 			to[n].value.ull = 0;
 			to[n].value.u = (unsigned int)d->ring_value[i];
 			to[n++].at = (unsigned long long)d->ring_at[i];

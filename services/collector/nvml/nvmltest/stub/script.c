@@ -42,7 +42,7 @@ static void set(device_t *d, const char *key, const char *value) {
 	const struct { const char *key; long long *field; } numbers[] = {
 		{"util", &d->util}, {"power", &d->power}, {"energy", &d->energy}, {"throttle", &d->throttle}, {"ecc", &d->ecc},
 		{"recovery", &d->recovery}, {"remap_pending", &d->pending}, {"remap_failure", &d->failure}, {"gpm", &d->gpm},
-		{"gpm_support", &d->gpm_support}, {"persistence", &d->persistence}, {"events", &d->events},
+		{"gpm_support", &d->gpm_support}, {"ring_whole", &d->ring_whole}, {"persistence", &d->persistence}, {"events", &d->events},
 		{"memory_total", &d->memory_total}, {"memory_used", &d->memory_used}, {"memory_reserved", &d->memory_reserved},
 		{"mig", &d->mig}, {"max_slices", &d->max_slices}, {"gi", &d->gi}, {"ci", &d->ci}, {"gi_slices", &d->gi_slices},
 		{"ci_slices", &d->ci_slices}, {"attribute_mb", &d->attribute_mb},
@@ -88,7 +88,7 @@ static void empty(device_t *d, int index, int slice) {
 	d->util = d->power = d->energy = d->throttle = d->ecc = d->recovery = d->pending = d->failure = d->gpm = NONE;
 	d->persistence = d->events = d->memory_total = d->memory_used = d->memory_reserved = d->gpm_support = NONE;
 	d->mig = d->max_slices = d->gi = d->ci = d->gi_slices = d->ci_slices = d->attribute_mb = NONE;
-	d->ring = NONE;
+	d->ring_whole = d->ring = NONE;
 }
 
 /* line reads "SCOPE KEY VALUE": scope is node, gpu0 or gpu0.1. */

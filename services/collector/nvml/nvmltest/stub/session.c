@@ -163,7 +163,7 @@ ret_t nvmlEventSetWait_v2(set_t *set, event_data_t *data, unsigned int millis) {
 
 #ifndef WITHOUT_gpm
 /* A GPM sample keeps what the script said when it was taken; a metric of two of them is what the later one kept. */
-typedef struct { long long taken, value; } gpm_sample_t;
+typedef struct { long long taken, value; ret_t ret; } gpm_sample_t;
 
 typedef struct {
 	unsigned int id;
@@ -197,9 +197,17 @@ ret_t nvmlGpmSampleFree(gpm_sample_t *sample) {
 	return OK;
 }
 
+/* The metric alone may fail, as "gpm.1": the call succeeds all the same. */
+static ret_t metric_code(device_t *d) {
+	for (int i = 0; i < d->rule_count; i++)
+		if (strcmp(d->rules[i].call, "gpm.1") == 0)
+			return d->rules[i].code;
+	return OK;
+}
+
 ret_t nvmlGpmSampleGet(device_t *d, gpm_sample_t *sample) {
 	ENTER(d);
-	*sample = (gpm_sample_t){1, d->gpm};
+	*sample = (gpm_sample_t){1, d->gpm, metric_code(d)};
 	LEAVE(d->gpm_support == 1 ? OK : NOT_SUPPORTED);
 }
 
@@ -210,7 +218,7 @@ ret_t nvmlGpmMigSampleGet(device_t *d, unsigned int gi, gpm_sample_t *sample) {
 	for (int i = 0; i < MAX_SLICES; i++) {
 		device_t *slice = &state.slices[d->index][i];
 		if (slice->used && slice->gi == gi) {
-			*sample = (gpm_sample_t){1, slice->gpm};
+			*sample = (gpm_sample_t){1, slice->gpm, metric_code(slice)};
 			LEAVE(OK);
 		}
 	}
@@ -223,7 +231,7 @@ ret_t nvmlGpmMetricsGet(metrics_t *m) {
 	if (m->version != 1 || !m->first->taken || !m->second->taken)
 		LEAVE(INVALID_ARGUMENT);
 	for (unsigned int i = 0; i < m->count; i++) {
-		m->metrics[i].ret = m->metrics[i].id == 1 && m->second->value != NONE ? OK : NOT_SUPPORTED;
+		m->metrics[i].ret = m->metrics[i].id == 1 && m->second->value != NONE ? m->second->ret : NOT_SUPPORTED;
 		m->metrics[i].value = (double)m->second->value / 1000;
 	}
 	LEAVE(OK);

@@ -44,6 +44,7 @@ typedef struct nvmlDevice_st {
 	long long util, power, energy, throttle, ecc, recovery, pending, failure, gpm, persistence, events;
 	long long memory_total, memory_used, memory_reserved, gpm_support;
 	long long mig, max_slices, gi, ci, gi_slices, ci_slices, attribute_mb; /* mig: NONE, 0 or 1 */
+	long long ring_whole; /* 1: samples are given again, whatever was taken before */
 	int ring;        /* entries, or NONE */
 	int64_t ring_at[MAX_RING], ring_value[MAX_RING];
 	rule_t rules[MAX_RULES];

@@ -139,7 +139,7 @@ func (n *gpuNode) scrape(t *testing.T) map[string]float64 {
 	for _, name := range []string{
 		"seconds_total", "device_seconds_total", "dropped_total", "clock_steps_total", "clock_synchronised", `tick_delay_seconds{of="p99"}`,
 		"held_batches", "spool_bytes", "spool_unsent_batches", "published_batches_total", "publish_errors_total", "since_acknowledged_seconds",
-		"units", "devices", "hung_units", "timeouts_total", "scans_total", "sessions_total",
+		"spool_limit_bytes", "process_resident_memory_bytes", "units", "devices", "hung_units", "timeouts_total", "scans_total", "sessions_total",
 	} {
 		if _, ok := figures[name]; !ok {
 			t.Errorf("/metrics has no %s", name)

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuhour/gpuhour"
 	"github.com/gpuhour/gpuhour/core/bill"
 	"github.com/gpuhour/gpuhour/core/fact"
+	"github.com/gpuhour/gpuhour/core/meter"
 	"github.com/gpuhour/gpuhour/core/span"
 	"github.com/gpuhour/gpuhour/platform/bus"
 	"github.com/gpuhour/gpuhour/platform/codec"
@@ -103,7 +104,11 @@ func (d *diagnosis) examine(ctx context.Context) error {
 	d.blocked = standing.Blocked
 	waiting := standing.Due - len(d.blocked)
 	d.note(len(d.blocked) == 0, "invoicer", "%s issued; %s being closed, %d cannot close", count(int(standing.Issued), "invoice"), count(waiting, "period"), len(d.blocked))
-	refusals, err := d.e.Store().OpenRefusals(ctx, ^uint64(0))
+	refusals, err := openRefusals(ctx, d.e.Store())
+	if errors.Is(err, errNotJudged) {
+		d.note(false, "refusals", "not known")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,7 @@ func refusalsCommand() *cobra.Command {
 				return err
 			}
 			return attach(c, func(e *gpuhour.Engine) error {
-				list, err := e.Store().OpenRefusals(c.Context(), ^uint64(0))
+				list, err := openRefusals(c.Context(), e.Store())
 				if err != nil {
 					return err
 				}
@@ -172,4 +177,18 @@ func refusalsCommand() *cobra.Command {
 	settings(c)
 	c.Flags().String("lang", "en", "language: en or zh")
 	return c
+}
+
+var errNotJudged = errors.New("no rater has worked on this log yet, so nobody has judged what it holds; run `gpuhour serve`, and `gpuhour doctor` to see how far it is")
+
+// openRefusals lists them, unless nobody has judged yet what the log holds: that nothing is refused is then not known.
+func openRefusals(ctx context.Context, tables store.Store) ([]meter.Refusal, error) {
+	_, err := tables.Progress(ctx, rater.Service)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errNotJudged
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tables.OpenRefusals(ctx, ^uint64(0))
 }

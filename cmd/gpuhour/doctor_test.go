@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -36,8 +37,11 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, d := examined(t, e)
-	if diff := cmp.Diff([]string{"ok log", "ok log", "BAD clock", "BAD rater", "BAD alerter", "ok invoicer", "ok refusals"}, got); diff != "" || d.bad != 3 {
+	if diff := cmp.Diff([]string{"ok log", "ok log", "BAD clock", "BAD rater", "BAD alerter", "ok invoicer", "BAD refusals"}, got); diff != "" || d.bad != 4 {
 		t.Errorf("a new log, %d bad (-want +got):\n%s", d.bad, diff)
+	}
+	if _, err := openRefusals(t.Context(), e.Store()); !errors.Is(err, errNotJudged) {
+		t.Errorf("what is refused of a log that nobody rated: %v", err)
 	}
 	moved(t, map[string]string{"acme.yaml": contractText, "facts.jsonl": started("L1", "acme", "b200", "cn-west", "GPU-1", "2026-02-28T13:00:00Z") + stopped("L9", "2026-02-28T18:00:00Z")})
 	facts, err := readStatements([]string{"acme.yaml", "facts.jsonl"}, nil)
@@ -57,6 +61,9 @@ func TestDoctor(t *testing.T) {
 	got, d = examined(t, e)
 	if diff := cmp.Diff([]string{"ok log", "ok log", "ok clock", "ok rater", "ok alerter", "BAD invoicer", "BAD refusals"}, got); diff != "" || d.bad != 2 {
 		t.Errorf("%d bad (-want +got):\n%s", d.bad, diff)
+	}
+	if list, err := openRefusals(t.Context(), e.Store()); err != nil || len(list) == 0 {
+		t.Errorf("refused: %v, %v", list, err)
 	}
 	if len(d.blocked) != 1 || !strings.Contains(d.blocked[0].Reason, "no_rate") {
 		t.Errorf("February waits for the rate of a b200: %+v", d.blocked)

@@ -91,23 +91,28 @@ func saidBy(b fact.Body) (by, note string) {
 
 func showNodeCommand() *cobra.Command {
 	var since time.Duration
+	var most int
 	c := &cobra.Command{
 		Use: "show NODE", Short: "Show a node's keys, last batch, devices and gaps", Args: takes(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if since < time.Second {
 				return fmt.Errorf("--since %v: write how long before the last batch to look, such as 24h", since)
 			}
+			if most < 1 {
+				return fmt.Errorf("--gaps %d: write how many to list at most, such as 40", most)
+			}
 			o, err := look(c)
 			if err != nil {
 				return err
 			}
 			return attach(c, func(e *gpuhour.Engine) error {
-				return (&shown{out: c.OutOrStdout(), bus: e.Bus(), o: o, node: args[0]}).show(c.Context(), int64(since/time.Second))
+				return (&shown{out: c.OutOrStdout(), bus: e.Bus(), o: o, node: args[0], most: most}).show(c.Context(), int64(since/time.Second))
 			})
 		},
 	}
 	settings(c)
 	c.Flags().DurationVar(&since, "since", 24*time.Hour, "how long before its last batch to look for gaps")
+	c.Flags().IntVar(&most, "gaps", 40, "how many gaps to list; the totals are of all")
 	return c
 }
 
@@ -117,6 +122,7 @@ type shown struct {
 	bus  bus.Bus
 	o    render.Options
 	node string
+	most int // gaps that are listed
 	r    *nodes.Register
 }
 
@@ -270,9 +276,6 @@ func bytesText(n int64) string {
 	}
 }
 
-// shownGaps is how many gaps are printed.
-const shownGaps = 40
-
 func (s *shown) gaps(v *nodes.View) {
 	fmt.Fprintf(s.out, "\nLooked at %s from %s to %s", count(v.Batches, "batch"), v.From, v.To)
 	if v.Unreadable > 0 {
@@ -298,21 +301,54 @@ func (s *shown) gaps(v *nodes.View) {
 		sums = append(sums, fmt.Sprintf("%s %s", reason, time.Duration(totals[reason])*time.Second))
 	}
 	fmt.Fprintf(s.out, "%s without samples, each device and the whole node counted by itself: %s\n", count(len(v.Gaps), "gap"), strings.Join(sums, ", "))
-	list := slices.Clone(v.Gaps)
-	slices.SortStableFunc(list, func(a, b usage.Gap) int { return int(b.From - a.From) })
+	list := together(v.Gaps)
 	t := s.table(render.Column{Head: "From"}, render.Column{Head: "To"}, render.Column{Head: "Seconds", Align: render.Right}, render.Column{Head: "Reason"},
 		render.Column{Head: "Device", Fit: render.Fill})
-	for _, g := range list[:min(len(list), shownGaps)] {
-		device := g.Device
-		if device == "" {
-			device = "the whole node"
-		}
-		t.Row(g.From.String(), g.To.String(), strconv.FormatInt(int64(g.To-g.From), 10), g.Reason.String(), device)
+	for _, g := range list[:min(len(list), s.most)] {
+		t.Row(g.From.String(), g.To.String(), strconv.FormatInt(int64(g.To-g.From), 10), g.Reason.String(), g.what())
 	}
 	fmt.Fprint(s.out, t.String())
-	if n := len(list) - shownGaps; n > 0 {
-		fmt.Fprintf(s.out, "... and %d older ones\n", n)
+	if n := len(list) - s.most; n > 0 {
+		fmt.Fprintf(s.out, "... and %d older ones; --gaps lists more\n", n)
 	}
+}
+
+// common is a gap that several devices have at the same time for the same reason.
+type common struct {
+	usage.Gap
+	devices []string
+}
+
+func (c *common) what() string {
+	switch n := len(c.devices); {
+	case c.devices[0] == "":
+		return "the whole node"
+	case n > 3:
+		return fmt.Sprintf("%d devices: %s ... %s", n, c.devices[0], c.devices[n-1])
+	default:
+		return strings.Join(c.devices, ", ")
+	}
+}
+
+// together puts gaps of several devices into one, the newest first.
+func together(gaps []usage.Gap) (all []*common) {
+	at := map[usage.Gap]*common{}
+	for _, g := range gaps {
+		key := g
+		if key.Device != "" {
+			key.Device = "any"
+		}
+		if at[key] == nil {
+			at[key] = &common{Gap: g}
+			all = append(all, at[key])
+		}
+		at[key].devices = append(at[key].devices, g.Device)
+	}
+	for _, c := range all {
+		slices.Sort(c.devices)
+	}
+	slices.SortStableFunc(all, func(a, b *common) int { return int(b.From - a.From) })
+	return all
 }
 
 // batchName reads NODE/RUN/SEQ; a node's name may hold slashes itself.

@@ -129,9 +129,10 @@ func TestNodeKeysAreStated(t *testing.T) {
 func TestNodeShow(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
+	most := 40
 	show := func(node string, seconds int64) {
-		s.run(fmt.Sprintf("show %s --since %ds", node, seconds),
-			(&shown{out: &s.out, bus: s.bus, o: render.Options{Width: 100}, node: node}).show(ctx, seconds))
+		s.run(fmt.Sprintf("show %s --since %ds --gaps %d", node, seconds, most),
+			(&shown{out: &s.out, bus: s.bus, o: render.Options{Width: 100}, node: node, most: most}).show(ctx, seconds))
 	}
 	show("gpu-07", 3600)
 	for i := range uint64(60) {
@@ -148,6 +149,14 @@ func TestNodeShow(t *testing.T) {
 				}}
 			case 30, 31:
 				b.Gaps = []usage.Gap{{Device: "GPU-1", From: at, To: at + 10, Reason: usage.GapTimeout}}
+			case 50:
+				for device := 1; device <= 6; device++ { // two rows: by reason, and two devices are few enough to be named
+					why := usage.GapError
+					if device == 1 || device == 6 {
+						why = usage.GapTimeout
+					}
+					b.Gaps = append(b.Gaps, usage.Gap{Device: fmt.Sprint("GPU-", device), From: at, To: at + 10, Reason: why})
+				}
 			}
 		})
 		s.say("gpu-08", 1, i+1, at, 0, nil) // between them, another node's
@@ -164,6 +173,8 @@ func TestNodeShow(t *testing.T) {
 	show("gpu-07", 60)
 	show("gpu-08", 60)
 	show("gpu-09", 60)
+	most = 1
+	show("gpu-07", 3600)
 	golden(t, "node-show.golden", s.out.String())
 }
 

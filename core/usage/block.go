@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/gpuhour/gpuhour/core/span"
 )
@@ -39,6 +40,32 @@ const (
 	FaultVendor
 	faultEnd
 )
+
+// String is the kind's word in format.md.
+func (k FaultKind) String() string {
+	switch k {
+	case FaultXID:
+		return "xid"
+	case FaultECC:
+		return "ecc"
+	case FaultLost:
+		return "lost"
+	case FaultRecovery:
+		return "recovery"
+	case FaultVendor:
+		return "vendor"
+	default:
+		return "kind " + strconv.Itoa(int(k))
+	}
+}
+
+// FaultKinds are all kinds.
+func FaultKinds() (all []FaultKind) {
+	for k := FaultXID; k < faultEnd; k++ {
+		all = append(all, k)
+	}
+	return all
+}
 
 // Fault is an event of the device in one second of the minute.
 type Fault struct {

@@ -142,10 +142,11 @@ func TestFormatLists(t *testing.T) {
 		int(usage.ReasonPermission): "permission", int(usage.ReasonLost): "lost", int(usage.ReasonStale): "stale",
 		int(usage.ReasonTimeout): "timeout", int(usage.ReasonError): "error",
 	}), columns(table(t, doc, "**Reasons**"), 2))
-	same(t, "fault kinds", numbers(map[int]string{
-		int(usage.FaultXID): "xid", int(usage.FaultECC): "ecc", int(usage.FaultLost): "lost", int(usage.FaultRecovery): "recovery",
-		int(usage.FaultVendor): "vendor",
-	}), columns(table(t, doc, "**Fault kinds:**"), 2))
+	kinds := map[int]string{}
+	for _, k := range usage.FaultKinds() {
+		kinds[int(k)] = k.String()
+	}
+	same(t, "fault kinds", numbers(kinds), columns(table(t, doc, "**Fault kinds:**"), 2))
 	same(t, "quarantine", [][]string{
 		{string(usage.Undecodable)}, {string(usage.WrongPartition)}, {string(usage.SequenceConflict)}, {string(usage.AheadOfTick)}, {string(usage.BadSignature)},
 	}, columns(table(t, doc, "## Quarantine"), 1))

@@ -254,7 +254,8 @@ func (c Config) check() error {
 		err = errors.Join(err, errors.New("clickhouse.database: the name is missing; write gpuhour"))
 	}
 	if c.HTTP.Listen != "" {
-		if _, _, splitErr := net.SplitHostPort(c.HTTP.Listen); splitErr != nil {
+		_, port, splitErr := net.SplitHostPort(c.HTTP.Listen)
+		if _, portErr := net.LookupPort("tcp", port); splitErr != nil || portErr != nil {
 			err = errors.Join(err, fmt.Errorf("http.listen: %q; write an address and a port, like 127.0.0.1:9400", c.HTTP.Listen))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -34,12 +35,13 @@ type Metrics struct {
 	ready    atomic.Bool
 }
 
-// NewMetrics has the build's figure. What else a process counts it registers itself: what it does not count is not shown as zero.
+// NewMetrics has the figures of the build and of the operating system's process (memory, processor time, open files). What else a process
+// counts it registers itself: what it does not count is not shown as zero.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuhour_build_info", Help: "Always 1."}, []string{"version"})
 	info.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(info)
+	m.registry.MustRegister(info, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

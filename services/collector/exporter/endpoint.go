@@ -69,7 +69,7 @@ const (
 // programs are the exporters whose series are looked for.
 func (e *Endpoint) programs() string {
 	if e.vendor != "" {
-		return e.vendor.Program() + " (--vendor " + string(e.vendor) + ")"
+		return e.vendor.Program() + " (--vendor " + string(e.vendor) + "; without it the page tells whose it is)"
 	}
 	return fmt.Sprintf("%s, %s or %s", NVIDIA.Program(), AMD.Program(), Ascend.Program())
 }

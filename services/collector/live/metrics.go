@@ -61,6 +61,7 @@ func (w metrics) loop(st Stats) {
 	}
 	w.gauge("held_batches", "Closed batches that wait for the disk.", float64(st.Held))
 	w.gauge("spool_bytes", "Bytes of the spool.", float64(st.Spool.Bytes))
+	w.gauge("spool_limit_bytes", "Bytes beyond which the spool gives up its oldest unsent samples.", float64(st.Spool.Limit))
 	w.gauge("spool_unsent_batches", "Batches in the spool that the log does not have yet.", float64(st.Spool.Unsent))
 	w.count("spool_thinned_batches", "Unsent batches given up for gaps because the spool was full.", uint64(st.Spool.Thinned))
 	w.count("spool_lost_seconds", "Seconds lost in them.", uint64(st.Spool.Lost))

@@ -80,6 +80,7 @@ func (s *Sampler) Topology() *usage.Topology { return s.topology }
 
 // Sample implements collector.Source. It returns when all units have answered, at the deadline at the latest.
 func (s *Sampler) Sample(_ span.Second, into []collector.Reading) ([]collector.Reading, error) {
+	before := len(into)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Deadline)
 	defer cancel()
 	clear(s.named)
@@ -95,6 +96,7 @@ func (s *Sampler) Sample(_ span.Second, into []collector.Reading) ([]collector.R
 		}
 	}
 	into = s.addFaults(into)
+	s.tellFaults(into[before:])
 	s.next(time.Now())
 	s.publish()
 	if s.session == nil && len(s.known) == 0 && s.topology == nil {
@@ -211,6 +213,15 @@ func (s *Sampler) addFaults(into []collector.Reading) []collector.Reading {
 	}
 	clear(s.faults)
 	return into
+}
+
+// tellFaults lets the process's log have what the node's owner looks for there first.
+func (s *Sampler) tellFaults(readings []collector.Reading) {
+	for _, r := range readings {
+		for _, f := range r.Faults {
+			s.alarms.raise("fault", "a device reports a fault", "device", r.Device, "fault", f.Kind.String(), "code", f.Code)
+		}
+	}
 }
 
 // heed notes what an error asks for.

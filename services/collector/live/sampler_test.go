@@ -224,10 +224,12 @@ func (partly) Name() string                         { return "page" }
 func (partly) Devices() []string                    { return []string{"a"} }
 func (partly) Capabilities() []collector.Capability { return nil }
 func (partly) Sample(into []collector.Reading) ([]collector.Reading, error) {
-	return append(into, livetest.Reading("a", 5)), fmt.Errorf("line 3: %w", collector.ErrPartly)
+	r := livetest.Reading("a", 5)
+	r.Faults = []usage.Fault{{Kind: usage.FaultXID, Code: 94}}
+	return append(into, r), fmt.Errorf("line 3: %w", collector.ErrPartly)
 }
 
-// TestAUnitThatShowsMoreThanIsUsed: its readings stand, and the alarm names it.
+// TestAUnitThatShowsMoreThanIsUsed: its readings stand, and the alarm names it. So does that of a fault.
 func TestAUnitThatShowsMoreThanIsUsed(t *testing.T) {
 	var said strings.Builder
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +241,8 @@ func TestAUnitThatShowsMoreThanIsUsed(t *testing.T) {
 			t.Fatalf("%+v, %v", readings, err)
 		}
 		synctest.Wait()
-		if st := s.Stats(); st.Errors != 0 || st.Alarms["unit_partly"] != 1 || !strings.Contains(said.String(), "line 3") {
+		if st := s.Stats(); st.Errors != 0 || st.Alarms["unit_partly"] != 1 || !strings.Contains(said.String(), "line 3") ||
+			st.Alarms["fault"] != 1 || !strings.Contains(said.String(), "device=a fault=xid code=94") {
 			t.Errorf("%+v, %s", st, said.String())
 		}
 		_, err = s.Close(t.Context())

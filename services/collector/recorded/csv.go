@@ -201,24 +201,24 @@ func (p *parser) metric(i int, text string) (collector.Metric, error) {
 // reasonWord is a reason's word in format.md; a gap has the same numbers and words.
 func reasonWord(r usage.Reason) string { return usage.GapReason(r).String() }
 
-// faultWords are the words of format.md, by kind.
-//
-//tidy:const
-var faultWords = [...]string{usage.FaultXID: "xid", usage.FaultECC: "ecc", usage.FaultLost: "lost", usage.FaultRecovery: "recovery", usage.FaultVendor: "vendor"}
-
 func parseFaults(text string) ([]usage.Fault, error) {
 	if text == "" {
 		return nil, nil
 	}
 	var faults []usage.Fault
+	kinds := usage.FaultKinds()
+	var kindWords []string
+	for _, k := range kinds {
+		kindWords = append(kindWords, k.String())
+	}
 	for word := range strings.SplitSeq(text, " ") {
 		kind, code, _ := strings.Cut(word, ":")
-		k := slices.Index(faultWords[:], kind)
+		k := slices.Index(kindWords, kind)
 		n, err := strconv.ParseUint(code, 10, 64)
-		if k <= 0 || err != nil {
-			return nil, fmt.Errorf("fault %q is none; write kind:code, with the kinds %s", word, strings.Join(faultWords[1:], " "))
+		if k < 0 || err != nil {
+			return nil, fmt.Errorf("fault %q is none; write kind:code, with the kinds %s", word, strings.Join(kindWords, " "))
 		}
-		faults = append(faults, usage.Fault{Kind: usage.FaultKind(k), Code: n})
+		faults = append(faults, usage.Fault{Kind: kinds[k], Code: n})
 	}
 	return faults, nil
 }

@@ -109,8 +109,8 @@ func (w *Writer) reading(at span.Second, r *collector.Reading) {
 	}
 	words := make([]string, 0, len(r.Faults))
 	for _, f := range r.Faults {
-		if f.Kind > 0 && int(f.Kind) < len(faultWords) {
-			words = append(words, faultWords[f.Kind]+":"+strconv.FormatUint(f.Code, 10))
+		if slices.Contains(usage.FaultKinds(), f.Kind) {
+			words = append(words, f.Kind.String()+":"+strconv.FormatUint(f.Code, 10))
 		}
 	}
 	w.put(append(w.cells, strings.Join(slices.Compact(words), " "))...)

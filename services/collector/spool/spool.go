@@ -40,6 +40,7 @@ type Options struct {
 // Stats counts for metrics and alarms, since Open.
 type Stats struct {
 	Bytes   int64 // on disk now
+	Limit   int64 // of them
 	Unsent  int   // batches that wait now
 	Thinned int   // batches turned into gap records
 	Lost    int   // seconds that these no longer speak for
@@ -105,7 +106,7 @@ func (s *Spool) Notes() []string { return s.notes }
 func (s *Spool) Stats() Stats {
 	defer s.enter()()
 	st := s.stats
-	st.Bytes, st.Unsent = s.bytes(), s.unsent
+	st.Bytes, st.Limit, st.Unsent = s.bytes(), s.opts.MaxBytes, s.unsent
 	return st
 }
 

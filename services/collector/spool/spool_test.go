@@ -281,7 +281,7 @@ func TestThinning(t *testing.T) {
 		return gaps
 	}
 	gaps := check(s)
-	equal(t, Stats{Bytes: s.bytes(), Unsent: int(seq), Thinned: gaps, Lost: 10 * gaps}, s.Stats())
+	equal(t, Stats{Bytes: s.bytes(), Limit: opts.MaxBytes, Unsent: int(seq), Thinned: gaps, Lost: 10 * gaps}, s.Stats())
 	equal(t, gaps, check(open(t, d.crash(0), opts)))
 	var err error
 	for err == nil {

@@ -60,6 +60,48 @@ func TestCoverageAgainstSeconds(t *testing.T) {
 	})
 }
 
+// TestSlowSource counts the seconds that stand alone by a plain loop, over the edges of minutes and of the hour.
+func TestSlowSource(t *testing.T) {
+	hour := midnight.Hour()
+	rapid.Check(t, func(t *rapid.T) {
+		stretches := rapid.SampledFrom([][]int64{{1}, {1, 2}, {1, 1, 1, 2, 3}, {2, 59}}).Draw(t, "stretches")
+		gaps := rapid.SampledFrom([][]int64{{1}, {1, 2, 58, 59}, {9, 300}, {700}}).Draw(t, "gaps")
+		o := oracle{runs: map[string]map[span.Second]uint64{"A": {}}}
+		minutes := map[span.Minute]*usage.Minute{}
+		for at := hour.Start() - span.Second(rapid.IntRange(1, 3).Draw(t, "before")); at < hour.End()+3; {
+			for to := at + span.Second(rapid.SampledFrom(stretches).Draw(t, "seen")); at < to; at++ {
+				if minutes[at.Minute()] == nil {
+					minutes[at.Minute()] = &usage.Minute{}
+				}
+				bit := span.Bit(int(at - at.Minute().Start()))
+				minutes[at.Minute()].Add(1, 1, bit, bit, []byte{50})
+				o.runs["A"][at] = 1
+			}
+			at += span.Second(rapid.SampledFrom(gaps).Draw(t, "gap"))
+		}
+		c := new(coverage).cover(Unit{Device: "A"}, hour, samplesOf(minutes))
+		if got, want := c.slow(), o.slowSource("A", hour); got != want {
+			t.Fatalf("slow: %v, want %v, of %v and %v", got, want, stretches, gaps)
+		}
+	})
+	for _, c := range []struct {
+		alone, pairs int // the pairs lie over the edges of minutes
+		slow         bool
+	}{{9, 0, false}, {10, 0, true}, {10, 5, false}, {11, 5, true}, {0, 6, false}} {
+		var x coverage
+		for i := range c.alone {
+			x.seen[i] |= span.Bit(30)
+		}
+		for i := range c.pairs {
+			x.seen[20+2*i] |= span.Bit(59)
+			x.seen[21+2*i] |= span.Bit(0)
+		}
+		if got := x.slow(); got != c.slow {
+			t.Errorf("%d seconds alone and %d pairs: slow is %v", c.alone, c.pairs, got)
+		}
+	}
+}
+
 func TestCoverageOfNothing(t *testing.T) {
 	var c *coverage
 	part := span.Span{From: midnight, To: midnight + 90}
